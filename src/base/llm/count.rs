@@ -14,9 +14,11 @@ impl Matrix {
     }
 
     /// Parameters of the copies that a token passes through.
-    pub const fn active(&self) -> u64 {
+    pub fn active(&self) -> u64 {
         let bias = if self.bias { self.outputs } else { 0 };
+        // Shared weights may be used more often than they are stored.
         self.used
+            .min(self.copies)
             .saturating_mul(self.elements().saturating_add(bias))
     }
 }
@@ -62,12 +64,16 @@ impl Llm {
         self.layers.iter().map(|(count, _)| count).sum()
     }
 
-    /// Parameters of the model; a tied head counts once.
+    /// Parameters of the model with its encoders; a tied head counts once.
     pub fn parameters(&self) -> u64 {
-        self.sum(Layer::parameters, Matrix::parameters)
+        let encoders = self.encoders.iter().map(|encoder| encoder.llm.parameters());
+        encoders.fold(
+            self.sum(Layer::parameters, Matrix::parameters),
+            u64::saturating_add,
+        )
     }
 
-    /// Parameters that a token passes through: the chosen experts only.
+    /// Parameters that a token passes through: the chosen experts only, no encoder.
     pub fn active_parameters(&self) -> u64 {
         self.sum(Layer::active, Matrix::active)
     }
@@ -126,6 +132,7 @@ impl Reach {
     pub fn stored(self, context: u64) -> f64 {
         match self {
             Self::Causal | Self::All | Self::Top(_) => context as f64,
+            Self::Fixed(size) => size as f64,
             Self::Window(size) | Self::Chunk(size) => context.min(size) as f64,
             Self::Compressed { ratio, .. } => (context / ratio.max(1)) as f64,
         }

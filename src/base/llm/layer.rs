@@ -78,6 +78,9 @@ pub struct Matrix {
     pub used: u64,
     /// Over how many GPUs tensor parallelism can split one of them; 1: each GPU holds all of it.
     pub ways: u64,
+    /// Positions of a sequence that it multiplies, where these are not the new ones: a condition, the outputs of an
+    /// encoder.
+    pub rows: Option<u64>,
 }
 
 impl Matrix {
@@ -92,6 +95,7 @@ impl Matrix {
             copies: 1,
             used: 1,
             ways: u64::MAX,
+            rows: None,
         }
     }
 
@@ -107,6 +111,15 @@ impl Matrix {
     #[must_use]
     pub const fn ways(self, ways: u64) -> Self {
         Self { ways, ..self }
+    }
+
+    /// The same for so many positions of a sequence.
+    #[must_use]
+    pub const fn rows(self, rows: u64) -> Self {
+        Self {
+            rows: Some(rows),
+            ..self
+        }
     }
 
     /// The same with a bias.
@@ -145,6 +158,8 @@ pub enum Reach {
     Chunk(u64),
     /// So many that an indexer selects; all of them are cached.
     Top(u64),
+    /// So many, whatever the position: outputs of an encoder, a window of an image.
+    Fixed(u64),
     /// One entry for so many positions, all of them or those that an indexer selects.
     Compressed {
         /// Positions of an entry.
@@ -284,6 +299,7 @@ impl Layer {
             Reach::Window(_) => "sliding-window attention",
             Reach::Chunk(_) => "chunked attention",
             Reach::Top(_) => "sparse attention",
+            Reach::Fixed(_) => "windowed attention",
             Reach::Compressed { .. } => "compressed attention",
         };
         let entry = keys + values;
@@ -291,16 +307,43 @@ impl Layer {
             heads: attention.heads,
             query_key: attention.head_dim,
             value: attention.value_dim,
-            stored: if attention.shares_cache || attention.reach == Reach::All {
-                0
-            } else {
-                entry
+            stored: match attention.reach {
+                Reach::All | Reach::Fixed(_) => 0,
+                _ if attention.shares_cache => 0,
+                _ => entry,
             },
             read: entry,
             kv_heads: attention.kv_heads,
             reach: attention.reach,
             absorbed: None,
         });
+        self
+    }
+
+    /// Adds attention to what an encoder gives; its keys and values belong to the encoder.
+    #[must_use]
+    pub fn cross(mut self, attention: &Attention) -> Self {
+        let inner = Self::default().attention(attention);
+        for matrix in inner.matrices {
+            match matrix.name {
+                "q" => self.matrices.push(Matrix {
+                    name: "cross q",
+                    ..matrix
+                }),
+                "o" => self.matrices.push(Matrix {
+                    name: "cross o",
+                    ..matrix
+                }),
+                _ => (),
+            }
+        }
+        if self.mixer.is_empty() {
+            self.mixer = "cross-attention";
+        }
+        self.cores.extend(inner.cores.into_iter().map(|core| Core {
+            stored: core.read,
+            ..core
+        }));
         self
     }
 

@@ -49,8 +49,21 @@ pub struct Llm {
     pub dtype: Option<String>,
     /// How weights are quantized, where the config says so: `int4`, `mxfp4`, `nvfp4`, `fp8`, `int8`.
     pub quantized: Option<String>,
+    /// Models whose outputs are inputs: of images, of sound, of a text to translate.
+    pub encoders: Vec<Encoder>,
     /// Limits of what the counts say; lower case, no trailing stop.
     pub remarks: Vec<String>,
+}
+
+/// A model that runs once per input, before tokens are generated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Encoder {
+    /// What it reads: `vision`, `audio`, `text`.
+    pub name: &'static str,
+    /// Its layers; [`Llm::sequence`] has the tokens of an input.
+    pub llm: Llm,
+    /// Positions that an input takes in the prompt of the decoder; 0 where the decoder attends to them instead.
+    pub outputs: u64,
 }
 
 /// The sizes of the first attention and the first feed-forward block.

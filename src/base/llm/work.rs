@@ -5,7 +5,7 @@
 
 use rooflens_units::{Bytes, Count, Flops};
 
-use super::{Core, Layer, Llm, Matrix, Reach};
+use super::{Core, Encoder, Layer, Llm, Matrix, Reach};
 
 /// How attention pairs are counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,7 @@ impl Reach {
             (Self::Causal, Convention::Full) | (Self::All, _) => full,
             (Self::Window(size) | Self::Top(size), Convention::Full) => full.min(new * size as f64),
             (Self::Window(size) | Self::Top(size), Convention::Causal) => windowed(shape, size),
+            (Self::Fixed(size), _) => new * size as f64,
             (Self::Chunk(size), _) => chunked(end, size) - chunked(shape.past, size),
             (Self::Compressed { ratio, top }, _) => {
                 let ratio = ratio.max(1);
@@ -109,6 +110,16 @@ fn entries(count: u64, ratio: u64, top: Option<u64>) -> f64 {
 }
 
 impl Core {
+    /// Elements of one sequence's cache that so many new positions write; what an encoder gives, it writes itself.
+    pub fn written(&self, new: u64) -> f64 {
+        let entries = match self.reach {
+            Reach::Compressed { ratio, .. } => new as f64 / ratio.max(1) as f64,
+            Reach::Fixed(_) => 0.0,
+            _ => new as f64,
+        };
+        self.stored as f64 * entries
+    }
+
     /// FLOPs of one sequence by the dimensions of the model.
     pub fn flops(&self, shape: Shape, convention: Convention) -> Flops {
         let pairs = self.reach.pairs(shape, convention);
@@ -117,19 +128,7 @@ impl Core {
 
     /// Elements of one sequence's cache that a pass moves: what it attends to is read, what is new is written.
     pub fn moved(&self, shape: Shape) -> f64 {
-        let written = match self.reach {
-            Reach::Compressed { ratio, .. } => shape.new as f64 / ratio.max(1) as f64,
-            _ => shape.new as f64,
-        };
-        self.read as f64 * self.reach.read(shape) + self.stored as f64 * written
-    }
-
-    /// Cached elements of a position, of compressed entries their share.
-    fn entry(&self) -> f64 {
-        match self.reach {
-            Reach::Compressed { ratio, .. } => self.stored as f64 / ratio.max(1) as f64,
-            _ => self.stored as f64,
-        }
+        self.read as f64 * self.reach.read(shape) + self.written(shape.new)
     }
 }
 
@@ -154,7 +153,10 @@ impl Layer {
 /// Grouped-query attention narrows the key and value projections; a mixture of experts counts the
 /// router, the chosen experts and the shared ones.
 pub fn parameters_per_token(llm: &Llm) -> f64 {
-    over_matrices(llm, |matrix| matrix.used as f64 * matrix.elements() as f64)
+    over_matrices(llm, |matrix| match matrix.rows {
+        Some(_) => 0.0,
+        None => matrix.used as f64 * matrix.elements() as f64,
+    })
 }
 
 /// Matrix parameters of all layers that a forward pass over `tokens` tokens must read, without the LM head.
@@ -171,9 +173,38 @@ fn over_matrices(llm: &Llm, figure: impl Fn(&Matrix) -> f64) -> f64 {
 
 /// FLOPs of one forward pass.
 pub fn forward(llm: &Llm, shape: Shape, convention: Convention) -> Flops {
-    let projections = Flops(2.0 * shape.tokens().0 * parameters_per_token(llm));
+    let of_rows = over_matrices(llm, |matrix| match matrix.rows {
+        Some(rows) => matrix.used as f64 * matrix.elements() as f64 * rows as f64,
+        None => 0.0,
+    });
+    let of_tokens = shape.tokens().0 * parameters_per_token(llm);
+    let projections = Flops(2.0 * (of_tokens + shape.batch as f64 * of_rows));
     let head = 2.0 * shape.batch as f64 * shape.logits as f64 * head_parameters(llm);
     projections + attention(llm, shape, convention) + Flops(head)
+}
+
+impl Encoder {
+    /// The pass that reads so many inputs.
+    pub fn shape(&self, inputs: u64) -> Shape {
+        Shape {
+            batch: inputs,
+            new: self.llm.sequence.unwrap_or(1),
+            past: 0,
+            logits: 1,
+        }
+    }
+
+    /// FLOPs of reading so many inputs.
+    pub fn forward(&self, inputs: u64) -> Flops {
+        forward(&self.llm, self.shape(inputs), Convention::Causal)
+    }
+}
+
+impl Llm {
+    /// FLOPs of recurrences for a token.
+    pub fn state_flops(&self) -> f64 {
+        self.over_layers(|layer| layer.state.as_ref().map_or(0.0, |state| state.flops as f64))
+    }
 }
 
 /// FLOPs of attention and recurrences alone.
@@ -183,7 +214,7 @@ pub fn attention(llm: &Llm, shape: Shape, convention: Convention) -> Flops {
 
 /// Bytes of key-value cache that one token adds, over all layers, before any window is full.
 pub fn kv_bytes_per_token(llm: &Llm, element: Bytes) -> Bytes {
-    llm.over_layers(|layer| layer.cores.iter().map(Core::entry).sum::<f64>()) * element
+    llm.over_layers(|layer| layer.cores.iter().map(|core| core.written(1)).sum::<f64>()) * element
 }
 
 /// Bytes that one forward pass must move at least: weights once, cache of the past and of the new

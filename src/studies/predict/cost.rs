@@ -18,6 +18,8 @@ struct Weights {
     shards: u64,
     /// They see the tokens of all replicas instead of those of one replica.
     shared: bool,
+    /// Positions of a sequence that they multiply, where these are not the new ones.
+    rows: Option<u64>,
 }
 
 /// How elements are stored and multiplied.
@@ -247,7 +249,7 @@ impl Plan {
         for weights in &self.outside {
             let multiplied = match weights.part {
                 Part::Head => Count(of_replica.batch as f64 * shape.logits as f64),
-                _ => tokens,
+                _ => weights.tokens(of_replica),
             };
             // A chunk that does not end its prompt needs no head.
             if multiplied > Count::ZERO {
@@ -276,7 +278,12 @@ impl Plan {
             };
             let (multiplied, passes) = match weights.part {
                 Part::Head => (Count(sequences * round.outputs), round.output_passes),
-                _ => (Count(sequences * round.tokens()), round.passes),
+                _ => {
+                    let rows = weights
+                        .rows
+                        .map_or_else(|| round.tokens(), |rows| rows as f64);
+                    (Count(sequences * rows), round.passes)
+                }
             };
             let once = self.matrices(weights, multiplied, Count(sequences));
             let cost = Cost::new(
@@ -322,7 +329,7 @@ impl Plan {
             let cache_shards = tensor.min(core.kv_heads.max(1)) as f64;
             let keys = core.reach.pairs(round.decode, Convention::Causal);
             let read = core.read as f64 * keys / round.tokens_of_pass;
-            let written = core.stored as f64 * round.decode.new as f64;
+            let written = core.written(round.decode.new);
             let moved = core.moved(round.prefill) + read + written;
             let bytes = sequences * moved * self.setup.kv.element / cache_shards;
             attention.add(Cost::new(flops, self.kv_rate, bytes, self.bandwidth));
@@ -342,11 +349,8 @@ impl Plan {
         let mut pass = Pass::default();
         // Matrices of a part that run at one rate are one after another; they share no time with those of another.
         for weights in &kind.weights {
-            let tokens = if weights.shared {
-                whole.tokens()
-            } else {
-                of_replica.tokens()
-            };
+            let shape = if weights.shared { whole } else { of_replica };
+            let tokens = weights.tokens(shape);
             pass.parts[weights.part as usize].add(self.matrices(weights, tokens, tokens));
         }
         pass.parts[Part::Attention as usize].add(self.attention(kind, of_replica));
@@ -471,11 +475,20 @@ impl Storage<'_> {
             },
             shards: shards(self.setup, matrix),
             shared: is_routed(matrix) && self.setup.expert > 1,
+            rows: matrix.rows,
         }
     }
 }
 
 impl Weights {
+    /// Positions that they multiply in a pass.
+    fn tokens(&self, shape: Shape) -> Count {
+        match self.rows {
+            Some(rows) => Count(shape.batch as f64 * rows as f64),
+            None => shape.tokens(),
+        }
+    }
+
     /// Whether both differ in nothing but their size.
     fn is_alike(&self, other: &Self) -> bool {
         let resized = Self {

@@ -55,8 +55,11 @@ fn text(name: &str, keys: &Keys<'_>, llm: &mut Llm) {
     llm.vectors = 2 * hidden;
     layers(keys, llm, true);
     if name != "distilbert" {
-        llm.matrices
-            .push(Matrix::new(Part::Other, "pooler", hidden, hidden).bias(true));
+        llm.matrices.push(
+            Matrix::new(Part::Other, "pooler", hidden, hidden)
+                .bias(true)
+                .rows(1),
+        );
     }
     llm.remarks
         .push("the encoder is counted, without a head for a task".to_owned());
@@ -75,7 +78,7 @@ fn image(keys: &Keys<'_>, llm: &mut Llm) {
     llm.tables = hidden * (patches + 1);
     llm.vectors = hidden + 2 * hidden; // The class token, the last LayerNorm.
     llm.matrices
-        .push(project("patches", inputs, hidden).bias(true));
+        .push(project("patches", inputs, hidden).bias(true).rows(patches));
     layers(keys, llm, keys.flag("qkv_bias", true));
     let labels = keys
         .value("id2label")
@@ -92,7 +95,10 @@ fn image(keys: &Keys<'_>, llm: &mut Llm) {
         llm.vocab = labels.map_or(2, |count| count as u64);
         llm.head = Some(Matrix::head(hidden, llm.vocab, true));
     } else {
-        llm.matrices
-            .push(Matrix::new(Part::Other, "pooler", hidden, hidden).bias(true));
+        llm.matrices.push(
+            Matrix::new(Part::Other, "pooler", hidden, hidden)
+                .bias(true)
+                .rows(1),
+        );
     }
 }

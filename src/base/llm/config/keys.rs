@@ -54,16 +54,19 @@ fn and_missing(missing: &[&str]) -> String {
 pub(super) struct Keys<'a> {
     inner: &'a Value,
     outer: &'a Value,
+    /// Defaults of the class, for a config that is nested in another: it is published without what equals them.
+    defaults: &'a Value,
     /// What was asked for and is not there.
     missing: RefCell<Vec<&'static str>>,
     fault: RefCell<Option<Unsupported>>,
 }
 
 impl<'a> Keys<'a> {
-    pub(super) const fn new(inner: &'a Value, outer: &'a Value) -> Self {
+    pub(super) const fn new(inner: &'a Value, outer: &'a Value, defaults: &'a Value) -> Self {
         Self {
             inner,
             outer,
+            defaults,
             missing: RefCell::new(Vec::new()),
             fault: RefCell::new(None),
         }
@@ -71,7 +74,15 @@ impl<'a> Keys<'a> {
 
     pub(super) fn value(&self, key: &str) -> Option<&'a Value> {
         let stated = |value: &'a Value| value.get(key).filter(|value| !value.is_null());
-        stated(self.inner).or_else(|| stated(self.outer))
+        stated(self.inner)
+            .or_else(|| stated(self.outer))
+            .or_else(|| stated(self.defaults))
+    }
+
+    /// Keys of an object in this config.
+    pub(super) fn of(&self, key: &str) -> Keys<'a> {
+        let inner = self.value(key).unwrap_or(&Value::Null);
+        Keys::new(inner, &Value::Null, &Value::Null)
     }
 
     pub(super) fn text(&self, key: &str) -> Option<&'a str> {
@@ -96,9 +107,16 @@ impl<'a> Keys<'a> {
         )
     }
 
-    /// A number of the first of these keys that is there.
+    /// A number of the first of these keys that is stated, then of the first with a default.
     pub(super) fn maybe(&self, keys: &[&'static str]) -> Option<u64> {
-        let (field, value) = keys.iter().find_map(|key| Some((*key, self.value(key)?)))?;
+        let first = |documents: [&'a Value; 2]| {
+            keys.iter().find_map(|key| {
+                let mut values = documents.iter().filter_map(|value| value.get(key));
+                Some((*key, values.find(|value| !value.is_null())?))
+            })
+        };
+        let (field, value) =
+            first([self.inner, self.outer]).or_else(|| first([self.defaults, &Value::Null]))?;
         // Gemma 3n repeats one inner size for each layer.
         let value = value
             .as_array()

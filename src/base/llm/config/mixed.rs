@@ -13,9 +13,15 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
         "minimax_m3" | "minimax_m3_vl" | "minimax_m3_vl_text" | "minimax_m3_text" => minimax_m3,
         "mimo_v2_flash" => mimo,
         "llama4_text" | "llama4" => llama4,
+        "dbrx" => dbrx,
+        "mllama_text_model" => mllama,
         _ => return false,
     };
     decoder(keys, llm, 1, false);
+    if name == "mllama_text_model" {
+        // Eight rows for images.
+        llm.tables += 8 * llm.hidden;
+    }
     for index in 0..keys.depth() {
         push(llm, layer(keys, llm.hidden, index).vectors(2 * llm.hidden));
     }
@@ -23,7 +29,7 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
 }
 
 /// The sizes of attention that most families share.
-fn attention(keys: &Keys<'_>, hidden: u64) -> Attention {
+pub(super) fn attention(keys: &Keys<'_>, hidden: u64) -> Attention {
     let heads = keys.need(&["num_attention_heads"]);
     let head_dim = keys.or(&["head_dim"], hidden / heads);
     let kv_heads = keys.or(&["num_key_value_heads"], heads);
@@ -40,11 +46,11 @@ fn attention(keys: &Keys<'_>, hidden: u64) -> Attention {
     }
 }
 
-fn experts(keys: &Keys<'_>, hidden: u64) -> Experts {
+pub(super) fn experts(keys: &Keys<'_>, hidden: u64) -> Experts {
     Experts {
         hidden,
         count: keys.need(&["num_experts", "n_routed_experts", "num_local_experts"]),
-        chosen: keys.need(&["num_experts_per_tok"]),
+        chosen: keys.need(&["num_experts_per_tok", "num_experts_per_token"]),
         intermediate: keys.need(&["moe_intermediate_size", "intermediate_size"]),
         gated: true,
         ..Experts::default()
@@ -52,7 +58,7 @@ fn experts(keys: &Keys<'_>, hidden: u64) -> Experts {
 }
 
 /// The type of a layer as the config lists it.
-fn kind<'a>(keys: &Keys<'a>, index: u64) -> Option<&'a str> {
+pub(super) fn kind<'a>(keys: &Keys<'a>, index: u64) -> Option<&'a str> {
     keys.words("layer_types")
         .and_then(|types| types.get(index as usize).copied())
 }
@@ -275,4 +281,48 @@ fn llama4(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
         ..experts(keys, hidden)
     };
     layer.experts(&experts).mlp(hidden, inner, true, false)
+}
+
+/// Experts in all layers, sizes in objects of their own.
+fn dbrx(keys: &Keys<'_>, hidden: u64, _: u64) -> Layer {
+    let (of_attention, of_experts) = (keys.of("attn_config"), keys.of("ffn_config"));
+    let heads = keys.need(&["n_heads"]);
+    let head_dim = hidden / heads;
+    Layer::default()
+        .attention(&Attention {
+            hidden,
+            heads,
+            kv_heads: of_attention.or(&["kv_n_heads"], 1),
+            head_dim,
+            value_dim: head_dim,
+            ..Attention::default()
+        })
+        .experts(&Experts {
+            hidden,
+            count: of_experts.or(&["moe_num_experts"], 4),
+            chosen: of_experts.or(&["moe_top_k"], 1),
+            intermediate: of_experts.or(&["ffn_hidden_size"], 3584),
+            gated: true,
+            ..Experts::default()
+        })
+}
+
+/// Llama 3.2: some layers attend to an image instead of the text before.
+fn mllama(keys: &Keys<'_>, hidden: u64, index: u64) -> Layer {
+    let attention = attention(keys, hidden);
+    let listed = keys.list("cross_attention_layers").unwrap_or_default();
+    let crosses = listed.iter().any(|layer| layer.as_u64() == Some(index));
+    let layer = if crosses {
+        // Four tiles of 40 × 40 patches of 14 pixels and a token of the tile.
+        let vision = keys.of("vision_config");
+        let grid = vision.or(&["image_size"], 560) / vision.or(&["patch_size"], 14).max(1);
+        let seen = vision.or(&["max_num_tiles"], 4) * (grid * grid + 1);
+        let reach = Reach::Fixed(seen);
+        Layer::default()
+            .vectors(2 * attention.head_dim + 2)
+            .cross(&Attention { reach, ..attention })
+    } else {
+        Layer::default().attention(&attention)
+    };
+    layer.mlp(hidden, keys.need(&["intermediate_size"]), true, false)
 }

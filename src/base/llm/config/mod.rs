@@ -4,13 +4,19 @@
 //! `transformers`; a family or a feature that is not known makes the model unsupported: its numbers would be invented.
 
 mod compressed;
+mod diffusion;
 mod encoder;
 mod gemma;
+mod hybrid;
 mod keys;
 mod mixed;
 mod nas;
 mod plain;
+mod seq2seq;
 mod state_space;
+mod vision;
+
+use std::sync::OnceLock;
 
 use serde_json::Value;
 
@@ -26,7 +32,10 @@ const READERS: &[Reader] = &[
     gemma::read,
     compressed::read,
     state_space::read,
+    hybrid::read,
+    seq2seq::read,
     encoder::read,
+    diffusion::read,
 ];
 
 /// Fills an LLM if it knows the family.
@@ -34,12 +43,15 @@ type Reader = fn(&str, &Keys<'_>, &mut Llm) -> bool;
 
 /// Whether a JSON document is a model config: it names its family and its size at the top level.
 pub fn is_config(value: &Value) -> bool {
-    let named = value.get("model_type").is_some_and(Value::is_string)
+    let named = ["model_type", "_class_name"]
+        .iter()
+        .any(|key| value.get(key).is_some_and(Value::is_string))
         || value.get("architectures").is_some_and(Value::is_array);
     let layers = [
         "num_hidden_layers",
         "n_layer",
         "num_layers",
+        "n_layers",
         "hidden_size",
         "n_embd",
     ];
@@ -51,17 +63,25 @@ pub fn is_config(value: &Value) -> bool {
 /// # Errors
 /// [`Unsupported`] names the model type, and the fields that are missing.
 pub fn parse(value: &Value) -> Result<Llm, Unsupported> {
+    // A model that speaks has another one that thinks.
+    let speaks = value.get("thinker_config").filter(|part| part.is_object());
+    let value = speaks.unwrap_or(value);
     let inner = nested(value);
-    let keys = Keys::new(inner.unwrap_or(value), value);
-    let family = keys.text("model_type").ok_or(Unsupported::NoType)?;
+    let of_class = match inner {
+        Some(inner) => defaults(inner["model_type"].as_str().unwrap_or_default()),
+        None => &Value::Null,
+    };
+    let keys = Keys::new(inner.unwrap_or(value), value, of_class);
+    let family = keys.text("model_type").or_else(|| keys.text("_class_name"));
+    let family = family.ok_or(Unsupported::NoType)?;
     let mut llm = Llm {
         family: family.to_owned(),
         max_context: keys.maybe(&["max_position_embeddings", "n_positions", "max_seq_len"]),
         ..Llm::default()
     };
-    if inner.is_some() {
+    if speaks.is_some() {
         llm.remarks
-            .push("only the language part of the model is counted".to_owned());
+            .push("the part that speaks is not counted".to_owned());
     }
     if !READERS.iter().any(|read| read(family, &keys, &mut llm)) {
         let fields = [
@@ -80,6 +100,7 @@ pub fn parse(value: &Value) -> Result<Llm, Unsupported> {
         });
     }
     keys.check(family)?;
+    vision::read(value, &mut llm);
     storage(&keys, &mut llm);
     outline(&keys, &mut llm);
     if keys
@@ -94,6 +115,17 @@ pub fn parse(value: &Value) -> Result<Llm, Unsupported> {
             .push("layers for multi-token prediction are not counted".to_owned());
     }
     Ok(llm)
+}
+
+/// Defaults of the classes in `transformers` by `model_type`: a config that is nested in another is published without
+/// what equals them (`PretrainedConfig.to_diff_dict`). Written by `tests/reference/parameters.py`.
+const DEFAULTS: &str = include_str!("defaults.json");
+
+/// The defaults of a class; null for one that is not listed.
+fn defaults(family: &str) -> &'static Value {
+    static ALL: OnceLock<Value> = OnceLock::new();
+    let all = ALL.get_or_init(|| serde_json::from_str(DEFAULTS).unwrap_or_default());
+    all.get(family).unwrap_or(&Value::Null)
 }
 
 /// The language model of a multimodal config.

@@ -91,6 +91,7 @@ const LAYER_NORM: Family = Family {
 /// Families whose feed-forward block is four times as wide as the hidden size where the config does not say.
 const FOUR_TIMES: &[&str] = &[
     "gpt2",
+    "gptj",
     "gpt_bigcode",
     "bloom",
     "falcon",
@@ -116,6 +117,22 @@ const FAMILIES: &[Family] = &[
     Family {
         names: &["qwen3", "qwen3_vl_text"],
         qk_norm: QkNorm::Head,
+        ..DENSE
+    },
+    Family {
+        names: &["hunyuan_v1_dense", "hunyuan"],
+        qk_norm: QkNorm::Head,
+        ..DENSE
+    },
+    Family {
+        names: &["exaone4"],
+        qk_norm: QkNorm::Head,
+        full_every: 4,
+        ..DENSE
+    },
+    Family {
+        names: &["minicpm3"],
+        tied: true,
         ..DENSE
     },
     Family {
@@ -203,6 +220,12 @@ const FAMILIES: &[Family] = &[
         ..LAYER_NORM
     },
     Family {
+        names: &["gptj"],
+        norms: 2,
+        biases: (false, false, true),
+        ..LAYER_NORM
+    },
+    Family {
         names: &["gpt2", "gpt_bigcode", "opt", "starcoder2", "bloom"],
         tied: true,
         ..LAYER_NORM
@@ -246,7 +269,7 @@ const FAMILIES: &[Family] = &[
         ..DENSE
     },
     Family {
-        names: &["qwen3_moe", "qwen3_vl_moe_text"],
+        names: &["qwen3_moe", "qwen3_vl_moe_text", "qwen3_omni_moe_text"],
         experts: Kind::Own,
         qk_norm: QkNorm::Head,
         ..DENSE
@@ -267,8 +290,35 @@ const FAMILIES: &[Family] = &[
         ..DENSE
     },
     Family {
-        names: &["deepseek_v2"],
+        names: &["deepseek_v2", "deepseek_vl_v2", "deepseekocr"],
         experts: Kind::Own,
+        ..DENSE
+    },
+    Family {
+        names: &["grok-1"],
+        tied: true,
+        norms: 4,
+        experts: Kind::Intermediate,
+        ..DENSE
+    },
+    Family {
+        names: &["hunyuan_v1_moe"],
+        experts: Kind::Own,
+        qk_norm: QkNorm::Head,
+        ..DENSE
+    },
+    Family {
+        names: &["ernie4_5_moe"],
+        tied: true,
+        experts: Kind::Own,
+        balanced: true,
+        ..DENSE
+    },
+    Family {
+        names: &["dots1"],
+        experts: Kind::Own,
+        balanced: true,
+        qk_norm: QkNorm::Head,
         ..DENSE
     },
     Family {
@@ -339,7 +389,7 @@ fn outside(name: &str, keys: &Keys<'_>, llm: &mut Llm) {
             }
         }
         "bloom" => llm.vectors += 2 * hidden,
-        "phi" => llm.head = Some(Matrix::head(hidden, llm.vocab, true)),
+        "phi" | "gptj" => llm.head = Some(Matrix::head(hidden, llm.vocab, true)),
         _ => (),
     }
 }
@@ -383,7 +433,11 @@ fn reaches(keys: &Keys<'_>, family: &Family, depth: u64) -> Vec<Reach> {
         true => keys.or(&["max_window_layers"], 0),
         false => 0,
     };
-    let every = keys.or(&["sliding_window_pattern"], family.full_every);
+    // EXAONE 4 writes the pattern as letters, the last of them for a layer that sees everything.
+    let every = match keys.text("sliding_window_pattern") {
+        Some(letters) => letters.len() as u64,
+        None => keys.or(&["sliding_window_pattern"], family.full_every),
+    };
     let slides = |index: u64| index >= first && (every == 0 || !(index + 1).is_multiple_of(every));
     (0..depth).map(|index| reach(slides(index))).collect()
 }
@@ -399,7 +453,7 @@ fn attention(
     let heads = keys.need(&["num_attention_heads", "n_head"]);
     let kv_heads = kv_heads(name, keys, heads);
     let head_dim = keys
-        .maybe(&["head_dim", "kv_channels"])
+        .maybe(&["head_dim", "attention_head_dim", "kv_channels"])
         .filter(|size| *size > 0)
         .unwrap_or_else(|| {
             if !hidden.is_multiple_of(heads) {
@@ -460,13 +514,13 @@ fn kv_heads(name: &str, keys: &Keys<'_>, heads: u64) -> u64 {
 }
 
 /// Multi-head latent attention of DeepSeek, with the indexer of its sparse form.
-fn latent(layer: Layer, keys: &Keys<'_>, hidden: u64, rank: u64, index: u64) -> Layer {
+pub(super) fn latent(layer: Layer, keys: &Keys<'_>, hidden: u64, rank: u64, index: u64) -> Layer {
     let heads = keys.need(&["num_attention_heads"]);
     let (nope, rope) = (
         keys.need(&["qk_nope_head_dim"]),
         keys.need(&["qk_rope_head_dim"]),
     );
-    let value = keys.need(&["v_head_dim"]);
+    let value = keys.or(&["v_head_dim"], hidden / heads);
     let bias = keys.flag("attention_bias", false);
     let mut layer = match keys.or(&["q_lora_rank"], 0) {
         0 => layer.matrix(project("q", hidden, heads * (nope + rope)).ways(heads)),
@@ -544,8 +598,18 @@ fn feed_forward(
     };
     let experts = Experts {
         hidden,
-        count: keys.need(&["n_routed_experts", "num_local_experts", "num_experts"]),
-        chosen: keys.need(&["num_experts_per_tok", "experts_per_token"]),
+        count: keys.need(&[
+            "n_routed_experts",
+            "num_local_experts",
+            "num_experts",
+            "moe_num_experts",
+        ]),
+        chosen: keys.need(&[
+            "num_experts_per_tok",
+            "experts_per_token",
+            "moe_topk",
+            "moe_k",
+        ]),
         intermediate,
         gated: true,
         bias,
@@ -554,7 +618,14 @@ fn feed_forward(
         ..Experts::default()
     };
     let shared = keys.maybe(&["shared_expert_intermediate_size"]);
-    let shared = shared.unwrap_or_else(|| keys.or(&["n_shared_experts"], 0) * intermediate);
+    let shared = shared.unwrap_or_else(|| {
+        let count = [
+            "n_shared_experts",
+            "num_shared_expert",
+            "moe_num_shared_experts",
+        ];
+        keys.or(&count, 0) * intermediate
+    });
     let layer = layer.experts(&experts);
     let layer = if shared > 0 {
         layer.mlp(hidden, shared, true, false)
@@ -579,7 +650,9 @@ pub(super) fn is_dense(keys: &Keys<'_>, index: u64) -> bool {
     let listed = keys.list("mlp_only_layers").unwrap_or(&[]);
     let step = keys.or(&["decoder_sparse_step"], 1).max(1);
     let every = keys.or(&["moe_layer_freq"], 1).max(1);
-    index < keys.or(&["first_k_dense_replace"], 0)
+    let last = keys.or(&["moe_layer_end_index"], u64::MAX);
+    index < keys.or(&["first_k_dense_replace", "moe_layer_start_index"], 0)
+        || index > last
         || listed.iter().any(|layer| layer.as_u64() == Some(index))
         || !(index + 1).is_multiple_of(step)
         || !index.is_multiple_of(every)

@@ -9,14 +9,15 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     match name {
         "mamba" | "falcon_mamba" => {
             decoder(keys, llm, 1, name == "mamba");
-            let layer = mamba(keys, llm.hidden);
+            let inner = keys.or(&["intermediate_size"], keys.or(&["expand"], 2) * llm.hidden);
+            let layer = mamba(keys, llm.hidden, inner);
             llm.layers.push((keys.depth(), layer.vectors(llm.hidden)));
         }
         "mamba2" => {
             decoder(keys, llm, 1, false);
             let inner = keys.or(&["expand"], 2) * llm.hidden;
             let heads = keys.or(&["num_heads"], 128);
-            let layer = mamba2(keys, llm.hidden, (heads, inner), "state_size");
+            let layer = mamba2(keys, llm.hidden, (heads, inner));
             llm.layers.push((keys.depth(), layer.vectors(llm.hidden)));
         }
         "nemotron_h" => {
@@ -32,20 +33,16 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
 }
 
 /// Mamba: a state of `state_size` for each inner channel.
-fn mamba(keys: &Keys<'_>, hidden: u64) -> Layer {
-    let inner = keys
-        .maybe(&["intermediate_size"])
-        .unwrap_or(keys.or(&["expand"], 2) * hidden);
-    let (state, kernel) = (keys.or(&["state_size"], 16), keys.or(&["conv_kernel"], 4));
-    let automatic = keys.text("time_step_rank") == Some("auto");
-    let rank = if automatic {
-        None
-    } else {
-        keys.maybe(&["time_step_rank"])
-    };
-    let rank = rank.unwrap_or(hidden.div_ceil(16));
-    let bias = keys.flag("use_bias", false);
-    let convolution = inner * (kernel + u64::from(keys.flag("use_conv_bias", true)));
+pub(super) fn mamba(keys: &Keys<'_>, hidden: u64, inner: u64) -> Layer {
+    let state = keys.or(&["state_size", "mamba_d_state"], 16);
+    let kernel = keys.or(&["conv_kernel", "mamba_d_conv"], 4);
+    let stated = ["time_step_rank", "mamba_dt_rank"]
+        .into_iter()
+        .filter(|key| keys.text(key) != Some("auto"))
+        .find_map(|key| keys.maybe(&[key]));
+    let rank = stated.unwrap_or(hidden.div_ceil(16));
+    let bias = keys.flag("use_bias", keys.flag("mamba_proj_bias", false));
+    let convolution = inner * (kernel + u64::from(convolves_with_bias(keys)));
     let recurrence = State {
         elements: inner * (state + kernel.saturating_sub(1)),
         flops: 4 * inner * state + 2 * kernel * inner,
@@ -62,13 +59,28 @@ fn mamba(keys: &Keys<'_>, hidden: u64) -> Layer {
     .matrix(project("out", inner, hidden).bias(bias))
 }
 
+fn convolves_with_bias(keys: &Keys<'_>) -> bool {
+    keys.flag("use_conv_bias", keys.flag("mamba_conv_bias", true))
+}
+
 /// Mamba-2: a state of head size × `state` for each head.
-fn mamba2(keys: &Keys<'_>, hidden: u64, (heads, inner): (u64, u64), state: &'static str) -> Layer {
-    let (state, groups) = (keys.or(&[state], 128), keys.or(&["n_groups"], 8));
-    let kernel = keys.or(&["conv_kernel"], 4);
+pub(super) fn mamba2(keys: &Keys<'_>, hidden: u64, (heads, inner): (u64, u64)) -> Layer {
+    let state = keys.or(&["ssm_state_size", "mamba_d_state", "state_size"], 128);
+    let groups = keys.or(&["n_groups", "mamba_n_groups", "mamba_ngroups"], 8);
+    let kernel = keys.or(&["conv_kernel", "mamba_d_conv"], 4);
     let channels = inner + 2 * groups * state;
-    let bias = keys.flag("use_bias", false);
-    let convolution = channels * (kernel + u64::from(keys.flag("use_conv_bias", true)));
+    let bias = ["use_bias", "mamba_proj_bias", "add_bias_linear"];
+    let bias = bias
+        .iter()
+        .find_map(|key| keys.value(key)?.as_bool())
+        .unwrap_or(false);
+    let convolution = channels * (kernel + u64::from(convolves_with_bias(keys)));
+    // Falcon-H1 may do without a norm of the outputs.
+    let norm = if keys.flag("mamba_rms_norm", true) {
+        inner
+    } else {
+        0
+    };
     let recurrence = State {
         elements: inner * state + kernel.saturating_sub(1) * channels,
         flops: 4 * inner * state + 2 * kernel * channels,
@@ -78,7 +90,7 @@ fn mamba2(keys: &Keys<'_>, hidden: u64, (heads, inner): (u64, u64), state: &'sta
         state: Some(recurrence),
         ..Layer::default()
     }
-    .vectors(convolution + 3 * heads + inner)
+    .vectors(convolution + 3 * heads + norm)
     .matrix(
         project("in", hidden, inner + channels + heads)
             .ways(heads)
@@ -115,7 +127,7 @@ fn block(keys: &Keys<'_>, hidden: u64, kind: char) -> Layer {
         'M' => {
             let heads = keys.need(&["mamba_num_heads"]);
             let inner = heads * keys.need(&["mamba_head_dim"]);
-            mamba2(keys, hidden, (heads, inner), "ssm_state_size")
+            mamba2(keys, hidden, (heads, inner))
         }
         '*' => {
             let heads = keys.need(&["num_attention_heads"]);

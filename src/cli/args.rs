@@ -261,6 +261,9 @@ pub(super) struct Predict {
     /// Tokens of a prompt.
     #[arg(long = "prompt", value_name = "N,…", value_delimiter = ',', default_values_t = [1024])]
     pub(super) prompts: Vec<u64>,
+    /// Images, or sounds, of a prompt; their positions count as tokens of it.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1 << 10))]
+    pub(super) images: u64,
     /// Generated tokens of a sequence.
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub(super) output_tokens: u64,

@@ -123,7 +123,10 @@ fn llm(path: &Path) -> Result<(Llm, String), CliError> {
     let path = folder.as_deref().unwrap_or(path);
     let shown = path.display();
     let size = fs::metadata(path)
-        .map_err(|error| unusable(format!("{shown}: {error}")))?
+        .map_err(|error| CliError::Unusable {
+            message: format!("{shown}: {error}"),
+            hint: fetched(path),
+        })?
         .len();
     if size > MAX_CONFIG {
         return Err(unusable(format!(
@@ -138,6 +141,24 @@ fn llm(path: &Path) -> Result<(Llm, String), CliError> {
         hint: Some("docs/prediction.md lists the model types that are known".to_owned()),
     })?;
     Ok((llm, bundle::sha256(&bytes)))
+}
+
+/// How to fetch the config of a model that is named as on Hugging Face, `organization/name`.
+fn fetched(path: &Path) -> Option<String> {
+    let id = path.to_str()?;
+    let (organization, name) = id.split_once('/')?;
+    let is_word = |word: &str| {
+        let mut letters = word.chars();
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+        !word.is_empty() && !word.starts_with('.') && letters.all(is_of_name)
+    };
+    let is_id = is_word(organization) && is_word(name) && !id.ends_with(".json");
+    is_id.then(|| {
+        format!(
+            "rooflens reads files only; fetch the config of a model with \
+             `hf download {id} config.json --local-dir {name}`, then name that folder"
+        )
+    })
 }
 
 /// What the folder or file is called; the family for a file that is called `config.json` and nothing else.
@@ -210,6 +231,7 @@ fn setup(args: &Args, llm: &Llm) -> Result<Setup, CliError> {
         chunk: args.chunk,
         speculation,
         memory_share: share("memory-utilization", args.memory_utilization)?,
+        images: args.images,
     })
 }
 

@@ -6,6 +6,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
+
 mod config;
 mod count;
 mod layer;
@@ -108,6 +110,37 @@ pub struct Decoder {
     pub vocab: u64,
     /// The feed-forward block is gated.
     pub gated: bool,
+}
+
+impl Llm {
+    /// Whether it attends to what an encoder gives, and cannot do without it.
+    pub fn attends_to_encoder(&self) -> bool {
+        let mut cores = self.layers.iter().flat_map(|(_, layer)| &layer.cores);
+        self.generates() && cores.any(|core| matches!(core.reach, Reach::Fixed(_)))
+    }
+
+    /// The same with a text of this length to read, for a model that reads a text before it writes one.
+    pub fn reading(&self, tokens: u64) -> Cow<'_, Self> {
+        let text = |encoder: &Encoder| encoder.name == "text";
+        let Some(stated) = self.encoders.iter().find(|encoder| text(encoder)) else {
+            return Cow::Borrowed(self);
+        };
+        let length = stated.llm.sequence;
+        let mut read = self.clone();
+        for encoder in read.encoders.iter_mut().filter(|encoder| text(encoder)) {
+            encoder.llm.sequence = Some(tokens);
+            for matrix in &mut encoder.llm.matrices {
+                matrix.rows = matrix.rows.map(|_| tokens);
+            }
+        }
+        let layers = read.layers.iter_mut();
+        for core in layers.flat_map(|(_, layer)| &mut layer.cores) {
+            if length.is_some_and(|length| core.reach == Reach::Fixed(length)) {
+                core.reach = Reach::Fixed(tokens);
+            }
+        }
+        Cow::Owned(read)
+    }
 }
 
 impl From<Decoder> for Llm {

@@ -48,11 +48,24 @@ struct Kind {
 pub struct Plan {
     kinds: Vec<Kind>,
     outside: Vec<Weights>,
+    /// What reads inputs before the prompt, in order.
+    encoders: Vec<Reader>,
     hidden: u64,
     setup: Setup,
     kv_rate: FlopsPerSecond,
     bandwidth: BytesPerSecond,
     link: Option<BytesPerSecond>,
+}
+
+/// An encoder on a machine.
+#[derive(Clone, Debug, PartialEq)]
+struct Reader {
+    name: &'static str,
+    plan: Plan,
+    /// The pass that reads one input.
+    shape: Shape,
+    /// Positions of an input in the prompt.
+    outputs: u64,
 }
 
 /// Answers of as many sequences as a replica has at a time, in any order of passes.
@@ -219,7 +232,17 @@ impl Plan {
         for (count, layer) in &llm.layers {
             kinds.push(storage.kind(*count, layer));
         }
+        let mut encoders = Vec::new();
+        for encoder in &llm.encoders {
+            encoders.push(Reader {
+                name: encoder.name,
+                plan: Self::new(&encoder.llm, machine, setup)?,
+                shape: encoder.shape(1),
+                outputs: encoder.outputs,
+            });
+        }
         Some(Self {
+            encoders,
             kinds,
             outside: storage.group(llm.matrices.iter().chain(&llm.head)),
             hidden: llm.hidden,
@@ -228,6 +251,28 @@ impl Plan {
             bandwidth: machine.bandwidth,
             link: setup.link.or(machine.link),
         })
+    }
+
+    /// The passes of the encoders over so many inputs, one for each kind of inputs.
+    pub fn read(&self, inputs: u64) -> Vec<(&'static str, Pass)> {
+        let mut passes: Vec<(&'static str, Pass)> = Vec::new();
+        for reader in self.encoders.iter().filter(|_| inputs > 0) {
+            let pass = reader.plan.pass(Shape {
+                batch: inputs,
+                ..reader.shape
+            });
+            match passes.iter_mut().find(|(name, _)| *name == reader.name) {
+                Some((_, sum)) => sum.add(&pass),
+                None => passes.push((reader.name, pass)),
+            }
+        }
+        passes
+    }
+
+    /// Positions of the prompt that so many inputs take.
+    pub fn positions(&self, inputs: u64) -> u64 {
+        let outputs: u64 = self.encoders.iter().map(|reader| reader.outputs).sum();
+        outputs.saturating_mul(inputs)
     }
 
     /// A pass in which all replicas together have the sequences of `shape`.

@@ -41,6 +41,8 @@ pub struct Setup {
     pub speculation: Option<Speculation>,
     /// Share of device memory for weights and cache.
     pub memory_share: Ratio,
+    /// Images, or sounds, of a prompt.
+    pub images: u64,
 }
 
 impl Setup {
@@ -59,6 +61,7 @@ impl Setup {
             chunk: None,
             speculation: None,
             memory_share: Ratio(0.9),
+            images: 0,
         }
     }
 }
@@ -128,6 +131,8 @@ pub struct Memory {
 /// Lower bounds of times, upper bounds of rates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
+    /// Reading of the images, sounds or texts of the batch, before the prompts.
+    pub read: Vec<(&'static str, Pass)>,
     /// Prefill of all prompts of the batch.
     pub prefill: Pass,
     /// Passes of the prefill.
@@ -155,7 +160,10 @@ pub struct Prediction {
 impl Prediction {
     /// The stages and their passes.
     pub fn stages(&self) -> Vec<(&'static str, &Pass)> {
-        let mut stages = vec![("prefill", &self.prefill)];
+        let read = self.read.iter();
+        let mut stages: Vec<(&'static str, &Pass)> =
+            read.map(|(name, pass)| (*name, pass)).collect();
+        stages.push(("prefill", &self.prefill));
         if self.tpot.is_some() {
             stages.push(("decode", &self.decode));
         }
@@ -165,15 +173,22 @@ impl Prediction {
 
 /// Bounds of one load on one machine.
 pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: Load) -> Prediction {
-    let load = load.bounded();
+    let asked = load.bounded();
+    let inputs = inputs(llm, setup);
+    let load = Load {
+        prompt: decoded_prompt(plan, llm, asked, inputs),
+        ..asked
+    };
     let (prefill, chunks) = prefill(plan, setup, load, llm.sequence);
     let decode = decode(plan, setup, load);
-    let ttft = prefill.time();
+    let read = plan.read(load.batch * inputs);
+    let ttft = prefill.time() + reading(&read);
     let first = match load.batch {
         1 => ttft,
         _ => {
             let alone = Load { batch: 1, ..load };
-            self::prefill(plan, setup, alone, llm.sequence).0.time()
+            let prefill = self::prefill(plan, setup, alone, llm.sequence).0;
+            prefill.time() + reading(&plan.read(inputs))
         }
     };
     let speculation = setup.speculation.as_ref();
@@ -187,6 +202,7 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
     let in_flight = load.batch as f64 * setup.pipeline as f64;
     let in_turns = RequestsPerSecond(in_flight / latency.0);
     Prediction {
+        read,
         prefill,
         chunks,
         decode,
@@ -200,6 +216,26 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
         in_turns,
         memory: memory(llm, machine, setup, load),
     }
+}
+
+/// Images, sounds or texts of a prompt: one at least where the model cannot do without.
+fn inputs(llm: &Llm, setup: &Setup) -> u64 {
+    setup.images.max(u64::from(llm.attends_to_encoder()))
+}
+
+/// Positions that the decoder starts with: one where an encoder reads the prompt, else the prompt with its images.
+fn decoded_prompt(plan: &Plan, llm: &Llm, load: Load, inputs: u64) -> u64 {
+    let is_read = llm.encoders.iter().any(|encoder| encoder.name != "vision");
+    if is_read && llm.attends_to_encoder() {
+        1
+    } else {
+        load.prompt.max(plan.positions(inputs)).min(MAX)
+    }
+}
+
+/// Time of reading inputs.
+fn reading(read: &[(&'static str, Pass)]) -> Seconds {
+    read.iter().map(|(_, pass)| pass.time()).sum()
 }
 
 /// Answers per second that no schedule exceeds: the sequences of a batch take part in one pass with their prompt, and in
@@ -240,7 +276,8 @@ fn most_requests(plan: &Plan, llm: &Llm, setup: &Setup, load: Load) -> RequestsP
         outputs: 1.0 + generated as f64 * work,
     };
     let answers = sequences * replicas as f64 * setup.pipeline as f64;
-    RequestsPerSecond(answers / plan.round(&round).time().0)
+    let read = reading(&plan.read(load.batch * inputs(llm, setup)));
+    RequestsPerSecond(answers / (plan.round(&round).time() + read).0)
 }
 
 /// Tokens of a prompt that are cached; the last one is computed.
@@ -321,6 +358,10 @@ pub fn weight_bytes(llm: &Llm, setup: &Setup) -> Bytes {
         _ => Bytes::ZERO,
     };
     let outside = sum(&llm.matrices) + tables + head;
+    // Encoders are not quantized; they run with the first layers.
+    let encoders = llm.encoders.iter().map(|encoder| encoder.llm.parameters());
+    let encoders = encoders.sum::<u64>() as f64 * element / setup.tensor as f64;
+    let outside = outside + encoders;
     layers / setup.pipeline as f64 + outside / setup.pipeline.min(2) as f64
 }
 

@@ -25,7 +25,7 @@ pub struct Sheet {
 /// Parameters of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
-    /// Name of the part: those of [`Part`], `embedding`, `norms`.
+    /// Name of the part: those of [`Part`], `embedding`, `norms`, and of encoders.
     pub part: &'static str,
     /// Parameters.
     pub parameters: u64,
@@ -91,6 +91,17 @@ fn sizes(llm: &Llm) -> Vec<Size> {
         norms = norms.saturating_add(count.saturating_mul(layer.vectors));
     }
     sizes.push(Size::dense("norms", norms));
+    for encoder in &llm.encoders {
+        let parameters = encoder.llm.parameters();
+        match sizes.iter_mut().find(|size| size.part == encoder.name) {
+            Some(size) => size.parameters += parameters,
+            None => sizes.push(Size {
+                part: encoder.name,
+                parameters,
+                active: 0,
+            }),
+        }
+    }
     sizes.retain(|size| size.parameters > 0);
     sizes
 }

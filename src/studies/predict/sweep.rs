@@ -51,16 +51,19 @@ pub fn sweep(llm: &Llm, sweep: &Sweep, setup: &Setup, output: u64) -> Vec<Point>
     let loads = sweep.loads(output);
     let points = |(index, setup): &(usize, Setup)| {
         let machine = &sweep.machines[*index];
-        let plan = Plan::new(llm, machine, setup);
         let mut points = Vec::with_capacity(loads.len());
-        for load in &loads {
-            let plan = plan.as_ref();
-            points.push(Point {
-                machine: *index,
-                setup: *setup,
-                load: *load,
-                prediction: plan.map(|plan| predict(plan, llm, machine, setup, *load)),
-            });
+        for of_prompt in loads.chunk_by(|one, next| one.prompt == next.prompt) {
+            let llm = llm.reading(of_prompt[0].prompt);
+            let plan = Plan::new(&llm, machine, setup);
+            for load in of_prompt {
+                let plan = plan.as_ref();
+                points.push(Point {
+                    machine: *index,
+                    setup: *setup,
+                    load: *load,
+                    prediction: plan.map(|plan| predict(plan, &llm, machine, setup, *load)),
+                });
+            }
         }
         points
     };

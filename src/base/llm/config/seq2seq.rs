@@ -171,13 +171,7 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
         llm.tables += places;
         reads.tables = places;
     }
-    let is_sound = name == "whisper";
-    if !is_sound {
-        llm.remarks.push(format!(
-            "texts of {source} tokens are read before the first token"
-        ));
-    }
-    let name = if is_sound { "audio" } else { "text" };
+    let name = if name == "whisper" { "audio" } else { "text" };
     llm.encoders.push(Encoder {
         name,
         llm: reads,

@@ -162,16 +162,16 @@ fn advice<'q>(question: &'q Question, points: &[Point]) -> Vec<MachineAdvice<'q>
         let Some(machine) = question.sweep.machines.get(point.machine) else {
             continue;
         };
-        let (llm, setup) = (&question.llm, point.setup);
+        let (llm, setup) = (question.llm.reading(load.prompt), point.setup);
         if advised.contains(&(point.machine, setup)) {
             continue;
         }
         advised.push((point.machine, setup));
-        if let Some(plan) = Plan::new(llm, machine, &setup) {
+        if let Some(plan) = Plan::new(&llm, machine, &setup) {
             advice.push(MachineAdvice {
                 machine,
                 setup,
-                advice: advise(&plan, llm, machine, &setup, request),
+                advice: advise(&plan, &llm, machine, &setup, request),
             });
         }
     }

@@ -36,6 +36,9 @@ pub struct Workload {
     /// Tokens decoded one by one in a `decode` stage instance.
     #[serde(default)]
     pub output_tokens: Option<u64>,
+    /// Images of a sequence that a `vision` stage reads; their positions are part of the prompt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub images: Option<u64>,
     /// Leading instances of each stage that are warm-up by declaration.
     #[serde(default)]
     pub warmup: Option<u64>,
@@ -91,6 +94,8 @@ pub struct StageRule {
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum StageKind {
+    /// Encoder of images, whose outputs are part of the prompt.
+    Vision,
     /// The prompt in one forward pass.
     Prefill,
     /// A loop of decode steps.
@@ -126,7 +131,8 @@ impl StageKind {
 
 /// Names of ranges that are stages where a description names none. Case does not matter, and `_` may be a space, a
 /// hyphen or nothing.
-pub const BUILT_IN_STAGES: [(&str, StageKind); 11] = [
+pub const BUILT_IN_STAGES: [(&str, StageKind); 12] = [
+    ("vision", StageKind::Vision),
     ("prefill", StageKind::Prefill),
     ("decode", StageKind::Decode),
     ("decode_step", StageKind::DecodeStep),

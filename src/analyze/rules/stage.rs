@@ -391,7 +391,11 @@ impl StageLine {
     pub(crate) const fn is_compute(&self) -> bool {
         matches!(
             self.kind,
-            StageKind::Prefill | StageKind::Forward | StageKind::Backward | StageKind::TrainStep
+            StageKind::Vision
+                | StageKind::Prefill
+                | StageKind::Forward
+                | StageKind::Backward
+                | StageKind::TrainStep
         )
     }
 

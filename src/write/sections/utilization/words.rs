@@ -81,6 +81,12 @@ pub(super) fn formula(context: &Context<'_>, formula: &Formula) -> String {
     } = *formula;
     let (batch, prompt, passes) = (batch.to_string(), prompt.to_string(), passes.to_string());
     let work = match kind {
+        StageKind::Vision => say!(
+            context,
+            "utilization.formula.vision",
+            batch = batch,
+            images = prompt
+        ),
         StageKind::Prefill => {
             say!(
                 context,

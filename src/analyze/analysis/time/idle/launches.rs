@@ -148,7 +148,7 @@ fn tokens(context: &Context<'_>, summary: &Summary) -> Option<Count> {
             summary.steps.or(stated)?
         }
         StageKind::DecodeStep => Count(1.0),
-        StageKind::Optimizer | StageKind::Other => return None,
+        StageKind::Vision | StageKind::Optimizer | StageKind::Other => return None,
         StageKind::Prefill | StageKind::Forward | StageKind::Backward | StageKind::TrainStep => {
             Count(workload.prompt_tokens? as f64)
         }

@@ -4,7 +4,7 @@ use rooflens_schemas::{StageKind, Workload};
 
 use crate::utilization::Unavailable;
 use rooflens_hardware::element_bytes;
-use rooflens_llm::{Convention, Shape, forward, forward_bytes};
+use rooflens_llm::{Convention, Encoder, Shape, forward, forward_bytes};
 use rooflens_session::Llm;
 use rooflens_units::{Bytes, Count, Flops, Ratio};
 
@@ -39,7 +39,7 @@ pub struct Formula {
     pub kind: StageKind,
     /// Sequences.
     pub batch: u64,
-    /// Tokens of the prompt.
+    /// Tokens of the prompt; of a vision stage the images of a sequence.
     pub prompt: u64,
     /// Forward passes.
     pub passes: usize,
@@ -61,10 +61,17 @@ pub(super) fn work(
         }
         StageKind::Backward => 2.0,
         StageKind::TrainStep => 3.0,
-        StageKind::Prefill | StageKind::Decode | StageKind::DecodeStep | StageKind::Forward => 1.0,
+        StageKind::Vision
+        | StageKind::Prefill
+        | StageKind::Decode
+        | StageKind::DecodeStep
+        | StageKind::Forward => 1.0,
     };
     let model = model.ok_or(Unavailable::NoModel)?;
     let batch = workload.batch.ok_or(Unavailable::NotStated("the batch"))?;
+    if kind == StageKind::Vision {
+        return vision(batch, workload, model);
+    }
     // Of images the model says it.
     let prompt = workload.prompt_tokens.or(model.sequence);
     let prompt = prompt.ok_or(Unavailable::NotStated("prompt_tokens"))?;
@@ -142,6 +149,39 @@ pub(super) fn work(
         },
         share: share_of_passes,
         shapes,
+    })
+}
+
+/// The work of reading the images of a batch, of the size that the config states.
+fn vision(batch: u64, workload: &Workload, model: &Llm) -> Result<Work, Unavailable> {
+    let images = workload.images.ok_or(Unavailable::NotStated("images"))?;
+    let encoders = model.encoders.iter();
+    let towers: Vec<&Encoder> = encoders
+        .filter(|encoder| encoder.name == "vision")
+        .collect();
+    if towers.is_empty() {
+        return Err(Unavailable::NoFormula);
+    }
+    let read = batch.saturating_mul(images);
+    let model_parallel = workload.model_parallel.unwrap_or(1).max(1);
+    let share = Ratio(1.0 / model_parallel as f64);
+    let flops: Flops = towers.iter().map(|tower| tower.forward(read)).sum();
+    let outputs: u64 = towers.iter().map(|tower| tower.outputs).sum();
+    Ok(Work {
+        flops: flops * share,
+        flops_full: flops * share,
+        bytes: None,
+        tokens: Count(read as f64 * outputs as f64) * share,
+        images: Some(Count(read as f64) * share),
+        formula: Formula {
+            kind: StageKind::Vision,
+            batch,
+            prompt: images,
+            passes: 1,
+            model_parallel,
+        },
+        shapes: Vec::new(),
+        share: Ratio::ONE,
     })
 }
 
@@ -261,6 +301,43 @@ mod tests {
         let flops = Flops(512.0 + 80.0 + 160.0);
         assert_eq!((work.tokens, work.flops), (Count(8.0), flops));
         assert_eq!(work.images, Some(Count(2.0)));
+    }
+
+    #[test]
+    fn a_vision_stage_is_the_encoder_once_for_each_image() {
+        let (workload, text) = tiny();
+        let (_, image) = tiny();
+        let tower = Encoder {
+            name: "vision",
+            llm: Llm {
+                sequence: Some(4),
+                head: None,
+                ..image
+            },
+            outputs: 3,
+        };
+        let model = Llm {
+            encoders: vec![tower],
+            ..text
+        };
+        let of = |workload: &Workload| {
+            work(
+                StageKind::Vision,
+                None,
+                workload,
+                Some(&model),
+                Some("bf16"),
+            )
+        };
+        assert_eq!(of(&workload), Err(Unavailable::NotStated("images")));
+        let stated = Workload {
+            images: Some(5),
+            ..workload
+        };
+        // 10 images of 4 patches: 2·40·32 and 10·4·2·(4·5/2); 3 positions of each.
+        let work = of(&stated).expect("complete");
+        assert_eq!(work.flops, Flops(2560.0 + 800.0));
+        assert_eq!((work.tokens, work.images), (Count(30.0), Some(Count(10.0))));
     }
 
     #[test]

@@ -6,7 +6,6 @@ carries anything of ours, and what torch.compile traces is as if nothing were ho
 import collections
 import functools
 import threading
-import time
 import weakref
 
 from . import loading, marks, notes, ranges, steps
@@ -26,7 +25,14 @@ QUANTIZED = ("torchao", "bitsandbytes", "awq", "auto_gptq", "gptqmodel", "transf
 # Different shapes of calls and of inputs, and models, that are kept.
 MAX_SHAPES, MAX_INPUTS, MAX_MODELS = 200, 10000, 16
 
-_local = threading.local()
+
+class Local(threading.local):
+    """Of a thread: whether a model, or a call of generate, is running."""
+
+    is_inside = generates = False
+
+
+_local = Local()
 _models = {}  # By id: (weak reference, Model).
 _built = weakref.WeakSet()
 _compile = {}
@@ -35,6 +41,9 @@ _watched, _parts = set(), set()
 # Packages of PyTorch whose modules wrap a model. Other modules of PyTorch may be a whole model, such as `nn.Sequential`.
 WRAPPERS = ("torch.nn.parallel", "torch.distributed", "torch._dynamo", "torch.fx", "torch.jit")
 _torch = None
+
+# The last call whose inputs are given by position: (what it is known by, module, Model, key of its shape, phase, sizes).
+_last = (None,) * 6
 
 
 class Model:
@@ -47,6 +56,7 @@ class Model:
         self.autocast = None
 
     def called(self, phase, shape):
+        """Counts a call. Gives the key that it is counted by."""
         key = (phase, *shape)
         if key not in self.shapes:
             if len(self.shapes) >= MAX_SHAPES:
@@ -58,6 +68,7 @@ class Model:
         elif self.run:
             self.runs[self.run] += 1
             self.run = 0
+        return key
 
     def is_first(self, inputs):
         """Whether no call before had inputs of this shape."""
@@ -98,7 +109,7 @@ def hook_generation(generation):
     def wrapper(generate):
         def called(*args, **kwargs):
             current = steps.current
-            if current is None or _local.__dict__.get("generates"):
+            if current is None or _local.generates:
                 return generate(*args, **kwargs)
             _local.generates = True
             current.generates()
@@ -137,17 +148,14 @@ def watched(call, model_of):
 
     @functools.wraps(call)
     def __call__(self, *args, **kwargs):
-        if compiling() or _local.__dict__.get("inside"):
+        if compiling() or _local.is_inside:
             return call(self, *args, **kwargs)
-        _local.inside = True
-        begun = time.perf_counter_ns()
+        _local.is_inside = True
         phase, mark = _called(model_of(self), args, kwargs) or (None, None)
-        if steps.current is not None:
-            steps.current.spent(begun)
         try:
             return call(self, *args, **kwargs)
         finally:
-            _local.inside = False
+            _local.is_inside = False
             marks.end(mark)
             if phase is not None:
                 steps.current.ends(phase)
@@ -157,30 +165,49 @@ def watched(call, model_of):
 
 @loading.quiet
 def _called(module, args, kwargs):
-    """Notes a call. Gives its phase if its end is to be told, and its mark."""
-    if steps.current is None or not notes.is_own() or steps.has_batches and not steps.current.batch():
+    """Notes a call. Gives its phase if its end is to be noted, and its mark."""
+    global _last
+    if steps.current is None or notes.is_fork or steps.has_batches and not steps.current.batch():
         return None
+    # Small models are called thousands of times a second, with inputs of the same shape.
+    signature = signature_of(module, args, kwargs)
+    known, last_module, model, key, phase, sizes = _last
+    if signature is not None and signature == known and last_module() is module:
+        model.shapes[key] += 1
+        is_open = steps.current.begins(phase, sizes)
+        notes.tick()
+        return phase if is_open else None, None
     kept = _models.get(id(module))
     if kept is None or kept[0]() is not module:
         if len(_models) >= MAX_MODELS:
             return None
         kept = _models[id(module)] = (weakref.ref(module), Model(module))
     # Engines put requests of different lengths into one call.
-    model, batch = kept[1], steps.current.batch()
+    reference, model = kept
+    batch = steps.current.batch()
     if args and isinstance(args[0], dict):
         args, kwargs = (), args[0]
     inputs, is_text = inputs_of(args, kwargs)
     shape = (None, None) if batch else shape_of(inputs, is_text)
     phase = batch or phase_of(module, shape, kwargs)
     is_new = not model.shapes
-    model.called(phase, shape)
+    key = model.called(phase, shape)
     sizes = {"batch": shape[0], "tokens": shape[1], "keys": keys_of(shape[1], kwargs)}
-    told = steps.current.begins(phase, sizes)
+    _last = (signature, reference, model, key, phase, sizes)
+    is_open = steps.current.begins(phase, sizes)
     if is_new:
         notes.write()
     else:
         notes.tick()
-    return phase if told else None, marks.KIND and mark_of(model, batch, phase, sizes, inputs)
+    return phase if is_open else None, marks.KIND and mark_of(model, batch, phase, sizes, inputs)
+
+
+def signature_of(module, args, kwargs):
+    """What the phase and the sizes of a call depend on, if that is the shape of its first input alone."""
+    if not args or kwargs or marks.KIND or steps.has_batches:
+        return None
+    shape = getattr(args[0], "shape", None)
+    return None if shape is None else (shape, module.training, _torch.is_grad_enabled())
 
 
 def mark_of(model, batch, phase, sizes, inputs):

@@ -12,7 +12,18 @@ from . import loading
 LEAST, MOST, SHARE = 1.0, 20.0, 0.005
 
 _parts = {}
-_state = {"path": None, "pid": os.getpid(), "due": 0.0, "ends": []}
+_state = {"path": None, "due": 0.0, "ends": []}
+
+# Whether this process is a fork of the one that began: what loads data, for example.
+is_fork = False
+
+
+def _forked():
+    global is_fork
+    is_fork = True
+
+
+os.register_at_fork(after_in_child=_forked)
 
 
 def begin(folder):
@@ -42,11 +53,6 @@ def at_end(function):
     _state["ends"].append(function)
 
 
-def is_own():
-    """Whether this is the process that began, and no fork of it."""
-    return os.getpid() == _state["pid"]
-
-
 def tick():
     """Writes the notes if the last time is long ago."""
     if _state["path"] and time.monotonic() > _state["due"]:
@@ -55,7 +61,7 @@ def tick():
 
 @loading.quiet
 def write():
-    if not _state["path"] or not is_own():
+    if not _state["path"] or is_fork:
         return
     begun = time.monotonic()
     _state["due"] = begun + LEAST
@@ -75,7 +81,7 @@ def write():
 
 @loading.quiet
 def finish():
-    if is_own():
+    if not is_fork:
         for function in _state["ends"]:
             loading.quiet(function)()
         write()

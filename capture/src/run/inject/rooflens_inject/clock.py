@@ -6,12 +6,20 @@ import time
 # than recording it.
 _BATCH = 8
 
-# What ranges and model calls may cost. Of outermost ranges, FIRST of each name are timed, then one of EVERY, and more while all that
-# is done in ranges of this name takes less than SHARE of the time in them. All ranges inside of others together, which may be around
-# every layer, have nanoseconds at the beginning and a share of the time since the first mark. EVERY is a prime number, because
-# workloads repeat what they do in every 10 or 64 steps.
-FIRST, EVERY, SHARE = 32, 61, 0.01
-INNER_SHARE, INNER_ALLOWANCE = 0.005, 10_000_000
+# Share of a range's time that timing it may take, and how many instances of a name are timed whatever it takes: of an outermost
+# range, and of one inside of others, which may be around every layer. Then one instance of several is timed. Their number is
+# prime, because workloads repeat what they do in every 10 or 64 steps.
+SHARE, FIRST, FIRST_INNER = 0.0025, 32, 2
+PERIODS = (1, 2, 3, 5, 7, 11, 17, 31, 61, 127, 251, 509, 1021)
+
+# Nanoseconds that timing a range takes and that no clock of ours sees: calls, and caches that it fills.
+UNSEEN = 3000
+
+
+def skips(cost, length):
+    """How many instances are not timed after one that took `length`, of which timing took `cost`, in nanoseconds."""
+    period = (cost + UNSEEN) / (SHARE * max(length, 1))
+    return next((longer for longer in PERIODS if longer >= period), PERIODS[-1]) - 1
 
 
 class Clock:
@@ -22,11 +30,6 @@ class Clock:
         self.stream_of = _streams(torch)
         self.pools = {}
         self.pending = collections.deque()
-        self.begun, self.spent = time.perf_counter_ns(), 0
-
-    def is_affordable(self, now):
-        """Whether ranges inside of others have cost little so far."""
-        return self.spent < INNER_ALLOWANCE + INNER_SHARE * (now - self.begun)
 
     def mark(self):
         """A point in time: the host's, and the one that the current stream reaches. CUDA is not initialized for it."""

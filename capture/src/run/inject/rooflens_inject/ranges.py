@@ -1,6 +1,6 @@
-"""NVTX ranges of the workload, told to listeners: `enter(name)` before a range opens, `leave(name)` after it closed.
+"""NVTX ranges of the workload. Calls `enter(name)` of listeners before a range opens, and `leave()` after it closed.
 
-Seen are torch.cuda.nvtx (range_push, range_pop, range) and the package nvtx (annotate, push_range, pop_range).
+Covers torch.cuda.nvtx (range_push, range_pop, range) and the package nvtx (annotate, push_range, pop_range).
 """
 import contextlib
 import functools
@@ -10,10 +10,9 @@ from . import loading
 
 
 class Local(threading.local):
-    """Of a thread: names of open ranges, and whether ranges that open now are ours."""
+    """Of a thread: whether ranges that open now are ours."""
 
-    def __init__(self):
-        self.stack, self.is_ours = [], False
+    is_ours = False
 
 
 # Methods of the listeners. Some workloads open thousands of ranges a second: what runs for each of them looks up little.
@@ -21,7 +20,7 @@ _enters, _leaves = [], []
 _local = Local()
 _hooked = set()
 
-# Whether ranges that are not ours are left out.
+# Whether ranges that are not ours are dropped.
 _is_hidden = False
 
 
@@ -33,7 +32,7 @@ def listen(torch, listener):
 
 
 def hide(torch):
-    """The workload's own ranges are left out from now on."""
+    """Drops the workload's own ranges from now on."""
     global _is_hidden
     _is_hidden = True
     _hook(torch)
@@ -70,8 +69,6 @@ def is_compiling(torch):
 
 def opened(name):
     try:
-        name = str(name)
-        _local.stack.append(name)
         for enter in _enters:
             enter(name)
     except Exception as error:
@@ -80,11 +77,8 @@ def opened(name):
 
 def closed():
     try:
-        stack = _local.stack
-        if stack:
-            name = stack.pop()
-            for leave in _leaves:
-                leave(name)
+        for leave in _leaves:
+            leave()
     except Exception as error:
         loading.say(closed, error)
 
@@ -93,7 +87,7 @@ def _push(push, compiling):
     def range_push(msg, *args, **kwargs):
         if compiling():
             return push(msg, *args, **kwargs)
-        if is_hidden():
+        if _is_hidden and not _local.is_ours:
             return 0
         opened(msg)
         return push(msg, *args, **kwargs)
@@ -105,7 +99,7 @@ def _pop(pop, compiling):
     def range_pop(*args, **kwargs):
         if compiling():
             return pop(*args, **kwargs)
-        if is_hidden():
+        if _is_hidden and not _local.is_ours:
             return 0
         depth = pop(*args, **kwargs)
         closed()
@@ -118,23 +112,25 @@ def _hook_package(nvtx):
     """Its own functions and classes: without a profiler these call nothing that could be seen."""
     annotate = nvtx.annotate
     loading.after(annotate, "__init__", _name)
-    for name, told in (("__enter__", lambda self, *_: opened(self._rooflens_name or "")), ("__exit__", lambda *_: closed())):
-        _tell(annotate, name, told)
-    _tell(nvtx, "push_range", lambda message=None, *_, **__: opened(message or ""))
-    _tell(nvtx, "pop_range", lambda *_, **__: closed())
+    _before(annotate, "__enter__", lambda self, *_: opened(self._rooflens_name))
+    _before(annotate, "__exit__", lambda *_: closed())
+    _before(nvtx, "push_range", lambda message=None, *_, **__: opened(str(message or "")))
+    _before(nvtx, "pop_range", lambda *_, **__: closed())
     loading.replace(annotate, "__call__", _decorate)
 
 
 def _name(_, self, message=None, *args, **kwargs):
-    self._rooflens_name = message
+    self._rooflens_name = str(message or "")
 
 
-def _tell(owner, name, told):
+def _before(owner, name, hook):
+    """Calls the hook before each call. A call in a hidden range does nothing."""
+
     def wrapper(old):
         def called(*args, **kwargs):
             if is_hidden():
                 return None
-            told(*args, **kwargs)
+            hook(*args, **kwargs)
             return old(*args, **kwargs)
 
         return called

@@ -1,9 +1,10 @@
 """How long ranges take, and what happens in them: forward passes, backward passes, updates of the weights."""
 import re
+import sys
 import threading
 import time
 
-from .clock import EVERY, FIRST, SHARE
+from .clock import FIRST, FIRST_INNER, skips
 
 # Instances of a name that are timed, and names that are kept: ranges around single layers are many.
 MAX_INSTANCES, MAX_NAMES, MAX_SPELLINGS = 2000, 200, 10000
@@ -28,14 +29,10 @@ class Stage:
 
     def __init__(self, key):
         self.times, self.opened = [], 0
-        # Nanoseconds of the host: in outermost ranges of this name, and what of it the notes took.
-        self.inside = self.spent = 0
-        # Steps of a loop that no model tells of are counted by their ranges.
+        # Instances that are only counted until one is timed again.
+        self.skips = 0
+        # Steps of a loop of which no model is known are counted by their ranges.
         self.is_step = re.sub(r"[ _-]", "", key).lower() == "decodestep"
-
-    def is_affordable(self):
-        """Whether outermost ranges of this name are few, or have cost little so far."""
-        return self.opened <= FIRST or self.spent < SHARE * self.inside or self.opened % EVERY == 0
 
     def as_json(self):
         """Instances that are over and read."""
@@ -50,12 +47,23 @@ class Stage:
 
 
 class Open(threading.local):
-    """Ranges that are open on a thread: (stage, mark, what happened, sizes), or None for one that is not timed."""
+    """Ranges that are open on a thread: a `Frame`, or None for one that is not timed."""
 
     def __init__(self):
         self.stack = []
-        # The stage of the outermost one, and when the host entered it.
-        self.outermost, self.begun = None, 0
+
+
+class Frame:
+    """A range that is open and timed."""
+
+    __slots__ = ("stage", "first", "begun", "cost", "mark", "happened", "sizes")
+
+    def __init__(self, stage, first, begun, mark):
+        self.stage, self.begun, self.mark = stage, begun, mark
+        # How many instances are timed whatever it takes.
+        self.first = first
+        self.happened, self.sizes = {}, {}
+        self.cost = time.perf_counter_ns() - begun
 
 
 class Stages:
@@ -78,59 +86,59 @@ class Stages:
         return stage
 
     def enter(self, name):
-        begun, open, frame = time.perf_counter_ns(), self.open, None
-        stack, stage = open.stack, self.spellings.get(name, _UNKNOWN)
+        # Workloads open thousands of ranges a second: one that is not timed is counted, and no more.
+        stack, stage = self.open.stack, self.spellings.get(name, _UNKNOWN)
         if stage is _UNKNOWN:
             stage = self.stage(name)
-        if not stack:
-            open.outermost, open.begun = stage, begun
-        if stage is not None:
-            stage.opened += 1
-            if stack and stage.is_step and stack[-1] is not None:
-                happened = stack[-1][2]
-                happened["step"] = happened.get("step", 0) + 1
-            is_affordable = self.clock.is_affordable(begun) if stack else stage.is_affordable()
-            if is_affordable and len(stage.times) < MAX_INSTANCES:
-                # A range inside another of its name is the same phase.
-                if all(outer is None or outer[0] is not stage for outer in stack):
-                    frame = (stage, self.clock.mark(), {}, {})
-            self.spend(begun)
-        stack.append(frame)
+        if stage is None:
+            stack.append(None)
+            return
+        stage.opened += 1
+        if stage.is_step and stack and stack[-1] is not None:
+            happened = stack[-1].happened
+            happened["step"] = happened.get("step", 0) + 1
+        if stage.skips:
+            stage.skips -= 1
+            stack.append(None)
+        else:
+            stack.append(self.frame(stage, stack))
 
-    def leave(self, name=None, end=None):
+    def frame(self, stage, stack):
+        """Begins to time a range, unless it is inside of another of its name, which is the same phase."""
+        begun = time.perf_counter_ns()
+        if len(stage.times) >= MAX_INSTANCES:
+            stage.skips = sys.maxsize
+            return None
+        if any(outer is not None and outer.stage is stage for outer in stack):
+            return None
+        return Frame(stage, FIRST_INNER if stack else FIRST, begun, self.clock.mark())
+
+    def leave(self, end=None):
         """Closes the innermost range, at the mark `end` if it is over since then."""
-        begun, open = time.perf_counter_ns(), self.open
-        stack = open.stack
+        stack = self.open.stack
         frame = stack.pop() if stack else None
         if frame is not None:
-            instance = [None, False, *frame[2:]]
-            frame[0].times.append(instance)
+            self.close(frame, end)
 
-            def read(milliseconds, is_of_gpu):
-                instance[0], instance[1] = milliseconds, is_of_gpu
+    def close(self, frame, end):
+        now, stage = time.perf_counter_ns(), frame.stage
+        instance = [None, False, frame.happened, frame.sizes]
+        stage.times.append(instance)
 
-            self.clock.interval(frame[1], end or self.clock.mark(), read)
-        if not stack and open.outermost is not None:
-            open.outermost.inside += begun - open.begun
-        self.spend(begun)
+        def read(milliseconds, is_of_gpu):
+            instance[0], instance[1] = milliseconds, is_of_gpu
 
-    def spend(self, begun):
-        """Counts the time since then for the outermost range that is open or was closed last, or for all inner ones."""
-        counter = self.clock if self.open.stack else self.open.outermost
-        if counter is not None:
-            counter.spent += time.perf_counter_ns() - begun
-
-    def spend_call(self, begun):
-        """Counts the time since then for the outermost range that is open: a model was called."""
-        if self.open.stack and self.open.outermost is not None:
-            self.open.outermost.spent += time.perf_counter_ns() - begun
+        self.clock.interval(frame.mark, end or self.clock.mark(), read)
+        if stage.opened > frame.first:
+            cost = frame.cost + time.perf_counter_ns() - now
+            stage.skips = max(stage.skips, skips(cost, now - frame.begun))
 
     def seen(self, what, sizes):
         """Something of these sizes happened in all ranges that are open on this thread."""
         for frame in self.stack():
             if frame is not None:
-                frame[2][what] = frame[2].get(what, 0) + 1
-                add_sizes(frame[3], what, sizes)
+                frame.happened[what] = frame.happened.get(what, 0) + 1
+                add_sizes(frame.sizes, what, sizes)
 
     def as_json(self):
         return {name: stage.as_json() for name, stage in list(self.all.items())}

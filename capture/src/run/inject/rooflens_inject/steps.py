@@ -81,11 +81,6 @@ class Steps:
             self.user.seen(what, sizes)
             self.own.seen(what, sizes)
 
-    def spent(self, begun):
-        """A call of a model was noted since then."""
-        if self.user:
-            self.user.spend_call(begun)
-
     @loading.quiet
     def begins(self, phase, sizes):
         """A forward pass of a whole model: train, prefill, decode or forward. Gives whether `ends` is to be called."""
@@ -116,7 +111,7 @@ class Steps:
     @loading.quiet
     def ends(self, phase):
         self.pop()
-        if phase == "decode" and self.own:
+        if phase == "decode" and self.own and self.own.stack()[-1] is not None:
             # The loop ends with its last step, which is known when something else begins.
             self.clock.release(self.local.last)
             self.local.last = self.clock.mark()

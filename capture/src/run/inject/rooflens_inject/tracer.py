@@ -135,12 +135,14 @@ class Tracer:
         record = self.torch.profiler.record_function(name) if self.profiler is not None else None
         if record is not None:
             record.__enter__()
-        self.local.__dict__.setdefault("records", []).append(record)
+        self.local.__dict__.setdefault("open", []).append((name, record))
 
-    def leave(self, name):
+    def leave(self):
         """The profiler stops after the range is closed in it."""
-        records = self.local.__dict__.get("records")
-        record = records.pop() if records else None
+        ranges_open = self.local.__dict__.get("open")
+        if not ranges_open:
+            return
+        name, record = ranges_open.pop()
         if record is not None:
             record.__exit__(None, None, None)
         if name == STACKS[0]:

@@ -42,7 +42,7 @@ class Window:
     def enter(self, name):
         self.local.__dict__.setdefault("stack", []).append(self.begin(name))
 
-    def leave(self, _):
+    def leave(self):
         stack = self.local.__dict__.get("stack")
         if stack:
             self.end(stack.pop())

@@ -105,7 +105,8 @@ pub(super) fn record(
     for (capture, path) in captures(&of_captures, term)?.into_iter().zip(&of_captures) {
         match capture.study() {
             Study::LoadTest { .. } => {
-                let tests = LoadTests::open(std::slice::from_ref(path), &[], &[], &mut |_| ())?;
+                let tests =
+                    LoadTests::open(std::slice::from_ref(path), &[], &[], None, &mut |_| ())?;
                 records.push(pipeline::record_of_load_tests(&tests));
                 tested.push(capture);
             }

@@ -65,7 +65,7 @@ fn outcome(path: &Path) -> Outcome {
 }
 
 fn load_test(path: &Path) -> Outcome {
-    let Ok(tests) = LoadTests::open(&[path.to_owned()], &[], &[], &mut |_| ()) else {
+    let Ok(tests) = LoadTests::open(&[path.to_owned()], &[], &[], None, &mut |_| ()) else {
         return Outcome::Refused;
     };
     let mut hash = DefaultHasher::new();

@@ -195,8 +195,8 @@ fn wrong_arguments_are_2_and_configs_that_cannot_be_used_are_3() {
     );
     refused(
         "other.json",
-        "{\"model_type\": \"rwkv\"}",
-        "model type rwkv is not supported",
+        "{\"model_type\": \"no_such_model\"}",
+        "model type no_such_model is not supported",
     );
     let partial = json!({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 1});
     refused(

@@ -31,7 +31,7 @@ impl Axis {
         }
     }
 
-    /// Three places that stand for all: of powers of two if there are enough, else of all places.
+    /// Three places that mean all: of powers of two if there are enough, else of all places.
     fn coarse(&self) -> Vec<usize> {
         let mut places: Vec<usize> = match self {
             Self::Ordered(_) => {

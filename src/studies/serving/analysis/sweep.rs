@@ -94,7 +94,7 @@ pub fn find(runs: &[Run], figures: &[Figures]) -> Vec<Sweep> {
     sweeps
 }
 
-/// Runs of one deployment each: if loads repeat, those of one folder, or of one name but for its load, where that makes
+/// Runs of one deployment each: if loads repeat, those of one folder, or whose names differ in the load only, where that makes
 /// loads unique. Repeats that no name tells apart stay together.
 fn deployments(group: Vec<usize>, runs: &[Run]) -> Vec<Vec<usize>> {
     let is_unique = |group: &[usize]| {

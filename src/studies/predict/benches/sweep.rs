@@ -41,6 +41,7 @@ fn main() {
         batches: (1..=50).map(|n| n * 8).collect(),
     };
     let setup = Setup {
+        images: 0,
         weights: format("bf16"),
         kv: format("bf16"),
         activations: format("bf16"),

@@ -227,6 +227,24 @@ pub struct Attention {
     pub reach: Reach,
 }
 
+impl Attention {
+    /// As many heads of keys as of queries, which divide the hidden size; with a bias of each projection or of none.
+    pub fn multi_head(hidden: u64, heads: u64, bias: bool, reach: Reach) -> Self {
+        let size = hidden / heads.max(1);
+        Self {
+            hidden,
+            heads,
+            kv_heads: heads,
+            head_dim: size,
+            value_dim: size,
+            qkv_bias: bias,
+            out_bias: bias,
+            reach,
+            ..Self::default()
+        }
+    }
+}
+
 /// Routed experts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Experts {

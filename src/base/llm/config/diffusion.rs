@@ -146,6 +146,29 @@ fn patches(keys: &Keys<'_>) -> u64 {
     side * side
 }
 
+/// The layers that make tokens of patches, and patches of tokens.
+fn patch_layers(
+    keys: &Keys<'_>,
+    hidden: u64,
+    image: u64,
+    channels: u64,
+    out_channels: u64,
+) -> [Matrix; 2] {
+    let patch = keys.or(&["patch_size"], 2);
+    let pixels = patch * patch;
+    let out_channels = keys.or(&["out_channels"], out_channels);
+    [
+        of(Part::Other, "image in", channels * pixels, hidden, image),
+        of(
+            Part::Other,
+            "image out",
+            hidden,
+            out_channels * pixels,
+            image,
+        ),
+    ]
+}
+
 /// 77 tokens of CLIP and 256 of T5.
 fn stable_diffusion(keys: &Keys<'_>, llm: &mut Llm, heads: u64) {
     let (hidden, image, text) = (llm.hidden, patches(keys), 77 + 256);
@@ -154,12 +177,12 @@ fn stable_diffusion(keys: &Keys<'_>, llm: &mut Llm, heads: u64) {
     llm.remarks.push(format!(
         "one step for {image} image tokens and {text} of text is counted"
     ));
-    let (patch, channels) = (keys.or(&["patch_size"], 2), keys.or(&["in_channels"], 16));
+    let channels = keys.or(&["in_channels"], 16);
     llm.matrices.extend(condition(SINES, hidden));
     llm.matrices
         .extend(condition(keys.or(&["pooled_projection_dim"], 2048), hidden));
     let caption = keys.or(&["caption_projection_dim"], hidden);
-    let out = patch * patch * keys.or(&["out_channels"], channels);
+    let [image_in, image_out] = patch_layers(keys, hidden, image, channels, channels);
     llm.matrices.extend([
         of(
             Part::Other,
@@ -168,15 +191,9 @@ fn stable_diffusion(keys: &Keys<'_>, llm: &mut Llm, heads: u64) {
             caption,
             text,
         ),
-        of(
-            Part::Other,
-            "image in",
-            channels * patch * patch,
-            hidden,
-            image,
-        ),
+        image_in,
         modulation(hidden, 2),
-        of(Part::Other, "image out", hidden, out, image),
+        image_out,
     ]);
     let normed = keys.text("qk_norm").is_some();
     let twice = keys.list("dual_attention_layers").unwrap_or_default();
@@ -218,8 +235,8 @@ fn pixart(keys: &Keys<'_>, llm: &mut Llm, heads: u64) {
     llm.remarks.push(format!(
         "one step for {image} image tokens and {text} of text is counted"
     ));
-    let (patch, channels) = (keys.or(&["patch_size"], 2), keys.or(&["in_channels"], 4));
-    let out = patch * patch * keys.or(&["out_channels"], 2 * channels);
+    let channels = keys.or(&["in_channels"], 4);
+    let [image_in, image_out] = patch_layers(keys, hidden, image, channels, 2 * channels);
     llm.matrices.extend(condition(SINES, hidden));
     // Without a statement, sizes are conditions of models for 1024 pixels.
     if keys.flag(
@@ -237,27 +254,11 @@ fn pixart(keys: &Keys<'_>, llm: &mut Llm, heads: u64) {
         modulation(hidden, 6),
         of(Part::Other, "text in", caption, hidden, text),
         of(Part::Other, "text in", hidden, hidden, text),
-        of(
-            Part::Other,
-            "image in",
-            channels * patch * patch,
-            hidden,
-            image,
-        ),
-        of(Part::Other, "image out", hidden, out, image),
+        image_in,
+        image_out,
     ]);
     llm.vectors = 2 * hidden;
-    let attention = Attention {
-        hidden,
-        heads,
-        kv_heads: heads,
-        head_dim: hidden / heads,
-        value_dim: hidden / heads,
-        qkv_bias: true,
-        out_bias: true,
-        reach: Reach::All,
-        ..Attention::default()
-    };
+    let attention = Attention::multi_head(hidden, heads, true, Reach::All);
     let mut layer = Layer::default().attention(&attention).vectors(6 * hidden);
     for name in ["q", "o"] {
         layer = layer.matrix(of(Part::Projections, name, hidden, hidden, image));
@@ -276,19 +277,10 @@ fn dit(keys: &Keys<'_>, llm: &mut Llm, heads: u64) {
     llm.sequence = Some(image);
     llm.remarks
         .push(format!("one step for {image} image tokens is counted"));
-    let (patch, channels) = (keys.or(&["patch_size"], 2), keys.or(&["in_channels"], 4));
-    let out = patch * patch * keys.or(&["out_channels"], channels);
-    llm.matrices.extend([
-        of(
-            Part::Other,
-            "image in",
-            channels * patch * patch,
-            hidden,
-            image,
-        ),
-        modulation(hidden, 2),
-        of(Part::Other, "image out", hidden, out, image),
-    ]);
+    let channels = keys.or(&["in_channels"], 4);
+    let [image_in, image_out] = patch_layers(keys, hidden, image, channels, channels);
+    llm.matrices
+        .extend([image_in, modulation(hidden, 2), image_out]);
     let classes = keys.or(&["num_embeds_ada_norm"], 1000) + 1;
     let [first, second] = condition(SINES, hidden);
     // The last norm uses the weights of the first layer.

@@ -23,15 +23,8 @@ fn layers(keys: &Keys<'_>, llm: &mut Llm, qkv_bias: bool) {
     let hidden = llm.hidden;
     let heads = keys.need(&["num_attention_heads", "n_heads"]);
     let attention = Attention {
-        hidden,
-        heads,
-        kv_heads: heads,
-        head_dim: hidden / heads,
-        value_dim: hidden / heads,
         qkv_bias,
-        out_bias: true,
-        reach: Reach::All,
-        ..Attention::default()
+        ..Attention::multi_head(hidden, heads, true, Reach::All)
     };
     let inner = keys.need(&["intermediate_size", "hidden_dim"]);
     let layer = Layer::default()

@@ -188,84 +188,76 @@ const fn outside(name: &'static str, inputs: u64, outputs: u64, rows: u64) -> Ma
     Matrix::new(Part::Other, name, inputs, outputs).rows(rows)
 }
 
-/// Attention of an encoder with as many keys as queries.
-fn attention(hidden: u64, heads: u64, bias: bool, reach: Reach) -> Attention {
-    let size = hidden / heads.max(1);
-    Attention {
-        hidden,
-        heads,
-        kv_heads: heads,
-        head_dim: size,
-        value_dim: size,
-        qkv_bias: bias,
-        out_bias: bias,
-        reach,
-        ..Attention::default()
+/// The tower of a family, and the name that it is known by: newer configs call it `…_vision`.
+fn known(family: &str) -> Option<(&'static Tower, &str)> {
+    let named = |name: &str| TOWERS.iter().find(|tower| tower.names.contains(&name));
+    let of_family = family.strip_suffix("_vision").unwrap_or(family);
+    named(family)
+        .map(|tower| (tower, family))
+        .or_else(|| Some((named(of_family)?, of_family)))
+}
+
+/// Patches of an image.
+struct Patches {
+    /// Side of a patch in pixels.
+    side: u64,
+    /// Patches in a row.
+    grid: u64,
+    /// Side of what is joined into one output, in patches.
+    merge: u64,
+}
+
+impl Patches {
+    fn new(tower: &Tower, family: &str, keys: &Keys<'_>, value: &Value) -> Self {
+        let of_model = value.get("spatial_merge_size").and_then(Value::as_u64);
+        let joins = matches!(tower.connector, Connector::Merger(_))
+            || matches!(
+                family,
+                "internvl_vision" | "intern_vit_6b" | "llama4_vision_model"
+            );
+        let merge = keys
+            .maybe(&[
+                "spatial_merge_size",
+                "merge_kernel_size",
+                "pooling_kernel_size",
+            ])
+            .or(of_model.filter(|_| family == "pixtral"))
+            .unwrap_or(if joins { 2 } else { 1 })
+            .max(1);
+        let side = keys.or(&["patch_size"], 14).max(1);
+        let pixels = match tower.any_size {
+            true => SIDE,
+            false => keys.or(&["image_size"], 224),
+        };
+        Self {
+            side,
+            grid: pixels / (side * merge) * merge,
+            merge,
+        }
     }
 }
 
 /// A tower whose layers are alike.
 fn tower(family: &str, keys: &Keys<'_>, value: &Value, model: &mut Llm) -> Option<Encoder> {
-    // Newer configs call the tower of a family `…_vision`.
-    let of_family = family.strip_suffix("_vision").unwrap_or(family);
-    let named = |name: &str| TOWERS.iter().find(|tower| tower.names.contains(&name));
-    let tower = named(family).or_else(|| named(of_family))?;
-    let family = if named(family).is_some() {
-        family
-    } else {
-        of_family
-    };
+    let (tower, family) = known(family)?;
     let hidden = keys.need(&["embed_dim", "vt_hidden_size", "hidden_size"]);
-    let heads = keys.need(&["num_heads", "num_attention_heads", "vt_num_attention_heads"]);
-    let depth = keys.need(&["depth", "num_hidden_layers", "vt_num_hidden_layers"]);
-    let ratio = keys.or(&["mlp_ratio"], 4);
-    let inner = keys.or(
-        &["intermediate_size", "vt_intermediate_size"],
-        ratio * hidden,
-    );
-    let merged = matches!(tower.connector, Connector::Merger(_));
-    let joins = merged
-        || matches!(
-            family,
-            "internvl_vision" | "intern_vit_6b" | "llama4_vision_model"
-        );
-    let merge = keys
-        .maybe(&[
-            "spatial_merge_size",
-            "merge_kernel_size",
-            "pooling_kernel_size",
-        ])
-        .or_else(|| {
-            let of_model = value.get("spatial_merge_size").and_then(Value::as_u64);
-            of_model.filter(|_| family == "pixtral")
-        })
-        .unwrap_or(if joins { 2 } else { 1 })
-        .max(1);
-    let patch = keys.or(&["patch_size"], 14).max(1);
-    let side = match tower.any_size {
-        true => SIDE,
-        false => keys.or(&["image_size"], 224),
-    };
     if tower.any_size {
         model
             .remarks
             .push(format!("images of {SIDE} × {SIDE} pixels are assumed"));
     }
-    let grid = side / (patch * merge) * merge;
+    let Patches { side, grid, merge } = Patches::new(tower, family, keys, value);
     let tokens = grid * grid + u64::from(tower.class);
-    let frames = if merged && family.starts_with("qwen") {
+    let is_merged = matches!(tower.connector, Connector::Merger(_));
+    let frames = if is_merged && family.starts_with("qwen") {
         keys.or(&["temporal_patch_size"], 2)
     } else {
         1
     };
     let channels = keys.or(&["num_channels", "in_channels", "in_chans"], 3);
-    let (bias, mlp_bias, patch_bias) = tower.biases;
-    let first = outside(
-        "patches",
-        channels * frames * patch * patch,
-        hidden,
-        grid * grid,
-    );
+    let (_, _, patch_bias) = tower.biases;
+    let inputs = channels * frames * side * side;
+    let first = outside("patches", inputs, hidden, grid * grid);
     let mut llm = Llm {
         family: family.to_owned(),
         hidden,
@@ -279,15 +271,38 @@ fn tower(family: &str, keys: &Keys<'_>, value: &Value, model: &mut Llm) -> Optio
         Positions::Tokens => tokens * hidden,
         Positions::Rows(key, rows) => keys.or(&[key], rows) * hidden,
     };
+    let inner = keys.or(
+        &["intermediate_size", "vt_intermediate_size"],
+        keys.or(&["mlp_ratio"], 4) * hidden,
+    );
+    layers(tower, keys, inner, side, &mut llm);
+    if family.starts_with("siglip") && keys.flag("vision_use_head", true) {
+        pooling(&mut llm, inner);
+    }
+    let outputs = (grid / merge) * (grid / merge);
+    let outputs = connect(tower, keys, value, model, (&mut llm, outputs, merge));
+    Some(Encoder {
+        name: "vision",
+        llm,
+        outputs,
+    })
+}
+
+/// The layers of a tower. Of those with windows, some see the whole image.
+fn layers(tower: &Tower, keys: &Keys<'_>, inner: u64, patch: u64, llm: &mut Llm) {
+    let heads = keys.need(&["num_heads", "num_attention_heads", "vt_num_attention_heads"]);
+    let depth = keys.need(&["depth", "num_hidden_layers", "vt_num_hidden_layers"]);
     let whole = keys.list("fullatt_block_indexes");
     let window = keys.maybe(&["window_size"]).filter(|_| whole.is_some());
+    let (bias, mlp_bias, _) = tower.biases;
     for index in 0..depth.min(4096) {
-        let sees_all = whole.is_none_or(|list| list.iter().any(|one| one.as_u64() == Some(index)));
+        let sees_all =
+            whole.is_none_or(|list| list.iter().any(|layer| layer.as_u64() == Some(index)));
         let reach = match window {
             Some(pixels) if !sees_all => Reach::Fixed((pixels / patch) * (pixels / patch)),
             _ => Reach::All,
         };
-        let mut attention = attention(hidden, heads, bias, reach);
+        let mut attention = Attention::multi_head(llm.hidden, heads, bias, reach);
         if let Some(size) = keys.maybe(&["head_dim"]) {
             (attention.head_dim, attention.value_dim) = (size, size);
         }
@@ -301,20 +316,10 @@ fn tower(family: &str, keys: &Keys<'_>, value: &Value, model: &mut Llm) -> Optio
         };
         let layer = Layer::default()
             .attention(&attention)
-            .mlp(hidden, inner, tower.gated, mlp_bias)
-            .vectors(tower.norms * hidden + norms);
-        super::push(&mut llm, layer);
+            .mlp(llm.hidden, inner, tower.gated, mlp_bias)
+            .vectors(tower.norms * llm.hidden + norms);
+        super::push(llm, layer);
     }
-    if family.starts_with("siglip") && keys.flag("vision_use_head", true) {
-        pooling(&mut llm, inner);
-    }
-    let outputs = (grid / merge) * (grid / merge);
-    let outputs = connect(tower, keys, value, model, (&mut llm, outputs, merge));
-    Some(Encoder {
-        name: "vision",
-        llm,
-        outputs,
-    })
 }
 
 /// A head that SigLIP has for images alone; a language model does not run it.
@@ -422,7 +427,7 @@ fn tiles(keys: &Keys<'_>, model: &Llm) -> Encoder {
         .map_or(8, <[Value]>::len) as u64
         + 1;
     let layer = Layer::default()
-        .attention(&attention(hidden, heads, false, Reach::All))
+        .attention(&Attention::multi_head(hidden, heads, false, Reach::All))
         .mlp(hidden, inner, false, true)
         .vectors(4 * hidden);
     let global = layer.clone().vectors(2);
@@ -492,7 +497,7 @@ fn sound(keys: &Keys<'_>) -> Encoder {
         outside(name, 9 * inputs, channels, chunks * times * bins).bias(true)
     };
     let layer = Layer::default()
-        .attention(&attention(
+        .attention(&Attention::multi_head(
             hidden,
             heads,
             true,
@@ -545,7 +550,7 @@ fn ocr(value: &Value, model: &Llm) -> Vec<Encoder> {
     let (window, neck) = (14, 256);
     let layer = |reach, places: u64| {
         Layer::default()
-            .attention(&attention(hidden, heads, true, reach))
+            .attention(&Attention::multi_head(hidden, heads, true, reach))
             .mlp(hidden, 4 * hidden, false, true)
             // Tables of relative places in both directions.
             .vectors(4 * hidden + 2 * (2 * places - 1) * (hidden / heads.max(1)))
@@ -579,7 +584,7 @@ fn ocr(value: &Value, model: &Llm) -> Vec<Encoder> {
     let clip_heads = number("/vision_config/width/clip-l-14-224/heads", 16);
     let outputs = patches / 16;
     let layer = Layer::default()
-        .attention(&attention(wide, clip_heads, true, Reach::All))
+        .attention(&Attention::multi_head(wide, clip_heads, true, Reach::All))
         .mlp(wide, 4 * wide, false, true)
         .vectors(4 * wide);
     let places = number("/vision_config/width/clip-l-14-224/image_size", 224) / 14;

@@ -75,38 +75,8 @@ pub(super) fn work(
     // Of images the model says it.
     let prompt = workload.prompt_tokens.or(model.sequence);
     let prompt = prompt.ok_or(Unavailable::NotStated("prompt_tokens"))?;
-    let shapes: Vec<Shape> = match kind {
-        StageKind::Prefill => vec![Shape {
-            batch,
-            new: prompt,
-            past: 0,
-            logits: 1,
-        }],
-        StageKind::Decode | StageKind::DecodeStep => {
-            let steps = steps.or(workload.output_tokens);
-            let steps = steps.ok_or(Unavailable::NotStated("output_tokens"))?;
-            let step = |index| Shape {
-                batch,
-                new: 1,
-                past: prompt.saturating_add(index),
-                logits: 1,
-            };
-            if steps > MAX_STEPS {
-                return Err(Unavailable::TooManySteps(steps));
-            }
-            (0..steps).map(step).collect()
-        }
-        // An image has one label, a text a prediction of each token.
-        _ => {
-            let logits = if model.sequence.is_some() { 1 } else { prompt };
-            vec![Shape {
-                batch,
-                new: prompt,
-                past: 0,
-                logits,
-            }]
-        }
-    };
+    let steps = steps.or(workload.output_tokens);
+    let shapes = shapes(kind, steps, batch, prompt, model)?;
     if shapes.is_empty() {
         return Err(Unavailable::NoSteps);
     }
@@ -149,6 +119,40 @@ pub(super) fn work(
         },
         share: share_of_passes,
         shapes,
+    })
+}
+
+/// The forward passes of a stage: a decode loop has one for each step.
+fn shapes(
+    kind: StageKind,
+    steps: Option<u64>,
+    batch: u64,
+    prompt: u64,
+    model: &Llm,
+) -> Result<Vec<Shape>, Unavailable> {
+    let whole = |logits| Shape {
+        batch,
+        new: prompt,
+        past: 0,
+        logits,
+    };
+    Ok(match kind {
+        StageKind::Prefill => vec![whole(1)],
+        StageKind::Decode | StageKind::DecodeStep => {
+            let steps = steps.ok_or(Unavailable::NotStated("output_tokens"))?;
+            if steps > MAX_STEPS {
+                return Err(Unavailable::TooManySteps(steps));
+            }
+            let step = |index| Shape {
+                batch,
+                new: 1,
+                past: prompt.saturating_add(index),
+                logits: 1,
+            };
+            (0..steps).map(step).collect()
+        }
+        // An image has one label, a text a prediction of each token.
+        _ => vec![whole(if model.sequence.is_some() { 1 } else { prompt })],
     })
 }
 

@@ -35,6 +35,15 @@ pub fn quoted(text: &str) -> String {
     json(&serde_json::Value::from(text).to_string())
 }
 
+/// A text as one word of a shell.
+pub fn shell_word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,-+@%".contains(c);
+    match !text.is_empty() && text.chars().all(is_plain) {
+        true => text.to_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,6 +57,18 @@ mod tests {
             serde_json::from_str::<Vec<String>>(&text).ok(),
             Some(vec![name.to_owned()])
         );
+    }
+
+    #[test]
+    fn a_shell_reads_a_word_as_it_was() {
+        for (text, word) in [
+            ("--model=a/b:1", "--model=a/b:1"),
+            ("", "''"),
+            ("a b", "'a b'"),
+            ("it's", "'it'\\''s'"),
+        ] {
+            assert_eq!(shell_word(text), word);
+        }
     }
 
     #[test]

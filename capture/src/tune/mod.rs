@@ -13,6 +13,7 @@ mod search;
 use std::path;
 use std::time::{Duration, Instant};
 
+use rooflens_schemas::text::shell_word;
 use rooflens_schemas::{Pass, PassKind};
 use rooflens_units::{Ratio, Slo};
 
@@ -432,7 +433,7 @@ impl Servers<'_> {
             kept.level,
             trial.setting()
         ));
-        let command = trial.command.iter().map(|word| quoted(word));
+        let command = trial.command.iter().map(|word| shell_word(word));
         // Nobody reads the command: nothing is left to be done.
         let line = command.collect::<Vec<_>>().join(" ");
         let _ = std::io::Write::write_all(&mut std::io::stdout(), format!("{line}\n").as_bytes());
@@ -470,15 +471,6 @@ fn front(trials: &[Trial]) -> Vec<String> {
         }
     }
     lines
-}
-
-/// A word of a shell.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,-+@%".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    }
 }
 
 #[cfg(test)]

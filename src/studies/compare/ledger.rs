@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use rooflens_schemas::text::shell_word;
 use rooflens_schemas::{Polarity, Unit};
 use serde::Deserialize;
 
@@ -218,24 +219,15 @@ impl Ledger {
         for (name, value) in settings {
             lines += &match self.settings_as {
                 SettingsAs::Toml => format!("{name} = {value:?}\n"),
-                SettingsAs::Environment => format!("{name}={}\n", quoted(value)),
+                SettingsAs::Environment => format!("{name}={}\n", shell_word(value)),
                 SettingsAs::Flags => match value.as_str() {
                     "true" => format!("--{name}\n"),
                     "false" => continue,
-                    value => format!("--{name} {}\n", quoted(value)),
+                    value => format!("--{name} {}\n", shell_word(value)),
                 },
             };
         }
         lines
-    }
-}
-
-/// A word of a shell.
-fn quoted(value: &str) -> String {
-    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "_./:=,-+@%".contains(letter);
-    match !value.is_empty() && value.chars().all(is_plain) {
-        true => value.to_owned(),
-        false => format!("'{}'", value.replace('\'', "'\\''")),
     }
 }
 
@@ -282,7 +274,7 @@ mod tests {
         let lines = |place| ledger.lines(&ledger.settings(place));
         assert_eq!(lines(1), "--batch 8\n--eager\n");
         assert_eq!(lines(2), "--batch 8\n");
-        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(shell_word("it's"), r"'it'\''s'");
         assert_eq!(
             ledger.experiments[1].figures["latency"].values(),
             [10.0, 11.0]

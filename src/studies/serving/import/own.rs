@@ -1,6 +1,7 @@
 //! Our own load generator's JSON Lines: `rooflens.serving.v1`, see `schemas/src/serving.rs`. Seconds.
 
 use rooflens_schemas::serving::SCHEMA;
+use rooflens_schemas::text::shell_word;
 use rooflens_schemas::{LoadMode, RequestStatus, ServingRequest, ServingRun};
 use serde_json::Value;
 
@@ -92,12 +93,8 @@ fn run(header: ServingRun) -> Run {
 
 /// Words as a line of a shell.
 fn line(words: &[String]) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_./:=,-+@%".contains(c);
-    let quoted = |word: &String| match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.clone(),
-        false => format!("'{}'", word.replace('\'', "'\\''")),
-    };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    words.join(" ")
 }
 
 /// In an open loop latencies count from the scheduled time: a client that sends late hides no wait.

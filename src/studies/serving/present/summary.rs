@@ -604,6 +604,25 @@ fn limited_command(page: &Page<'_>, requests: Count) -> Option<String> {
     super::setups::command_line(run, Some(requests))
 }
 
+/// Fewer running requests: the KV cache is full.
+fn fewer(
+    page: &Page<'_>,
+    kv: Ratio,
+    lost: Option<Count>,
+    running: Count,
+) -> (String, String, String) {
+    (
+        words!(
+            page,
+            "serving.fewer.do",
+            running = running,
+            command = limited_command(page, running)
+        ),
+        words!(page, "serving.fewer.why", kv = kv, preemptions = lost),
+        words!(page, "serving.fewer.effect", preemptions = lost),
+    )
+}
+
 /// What to do, why, and what it brings.
 fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
     match advice {
@@ -630,20 +649,7 @@ fn advice(page: &Page<'_>, advice: &Advice) -> (String, String, String) {
             kv,
             preemptions,
             running,
-        } => {
-            let (kv, lost) = (*kv, *preemptions);
-            let running = Count(libm::floor(running.0));
-            (
-                words!(
-                    page,
-                    "serving.fewer.do",
-                    running = running,
-                    command = limited_command(page, running)
-                ),
-                words!(page, "serving.fewer.why", kv = kv, preemptions = lost),
-                words!(page, "serving.fewer.effect", preemptions = lost),
-            )
-        }
+        } => fewer(page, *kv, *preemptions, Count(libm::floor(running.0))),
         Advice::MoreKvCache { kv, now } => (
             words!(page, "serving.more_kv.do", now = now.map(times)),
             words!(page, "serving.more_kv.why", kv = *kv),

@@ -271,15 +271,6 @@ fn every_crate_says_what_it_does_about_unsafe_code() {
     }
 }
 
-/// Functions, and files without a name of a function, that are still to be split: remove a row with its split.
-const TO_SPLIT: [(&str, &str); 5] = [
-    ("src/analyze/analysis/utilization/mfu/work.rs", "work"),
-    ("src/base/llm/config/seq2seq.rs", "read"),
-    ("src/base/llm/config/vision.rs", "tower"),
-    ("src/studies/serving/present/summary.rs", "advice"),
-    ("src/studies/serving/tests.rs", ""),
-];
-
 #[test]
 fn files_and_functions_are_short() {
     let mut long = Vec::new();
@@ -295,8 +286,7 @@ fn files_and_functions_are_short() {
     .flat_map(rust_files)
     {
         let text = fs::read_to_string(root().join(&file)).expect("readable");
-        let is_to_split = |name: &str| TO_SPLIT.contains(&(&*file.to_string_lossy(), name));
-        if text.lines().count() > longest_file && !is_to_split("") {
+        if text.lines().count() > longest_file {
             long.push(format!(
                 "{}: {} lines",
                 file.display(),
@@ -304,7 +294,7 @@ fn files_and_functions_are_short() {
             ));
         }
         for (name, lines) in functions(&code(&file)) {
-            if lines > longest_function && !is_to_split(&name) {
+            if lines > longest_function {
                 long.push(format!("{}: fn {name}: {lines} lines", file.display()));
             }
         }

@@ -681,12 +681,13 @@ pub(super) enum Classifier {
     Seed,
 }
 
-/// A share as a number; its range is checked with the values of other options.
+/// A unit of time, as the time that it is.
 fn unit(text: &str) -> Result<Time, String> {
     let unit = crate::serving::import::unit_of_time(text);
     unit.ok_or_else(|| "expected s, ms, us or ns".to_owned())
 }
 
+/// A share as a number; its range is checked with the values of other options.
 fn ratio(text: &str) -> Result<Ratio, ParseFloatError> {
     text.parse().map(Ratio)
 }

@@ -97,8 +97,9 @@ fn of_inputs(
     ] {
         for path in paths {
             let mut capture = capture(path, Some(HASHED), term)?;
-            kinds.push(Kind::of(&capture));
-            if kinds.ends_with(&[Kind::Captures]) {
+            let kind = Kind::of(&capture);
+            kinds.push(kind);
+            if kind == Kind::Captures {
                 term.step(format!("analyzing {}", path.display()));
                 let added = repeats.add(&capture, settings.lang);
                 added.map_err(|error| refused(error.into(), [&capture], term))?;

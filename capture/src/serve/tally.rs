@@ -19,7 +19,7 @@ const FEWEST: u64 = 10;
 /// Standard errors by which a share must differ to be clearly another: one in 200 if it were looked at once.
 const CLEAR: f64 = 2.576;
 
-/// Factor over a limit that means answers that never came.
+/// Factor over a limit of answers that never came.
 const NEVER: f64 = 1e3;
 
 /// What came of a level.

@@ -1,8 +1,9 @@
 //! Which settings are measured: a search for the best one that measures few.
 //!
-//! Parameters are searched one after another, those with few values first. Of ordered values, powers of two times the
-//! best known one are measured; then the gaps around the best are halved until its neighbors are measured. All
-//! parameters are searched again at each new best, until none gets better. A second climb begins at the opposite ends.
+//! A coarse grid comes first, because some settings pay only together. From its best setting, parameters are searched one
+//! after another, those with few values first. Of ordered values, powers of two times the best known one are measured;
+//! then the gaps around the best are halved until its neighbors are measured. All parameters are searched again at each
+//! new best, until none gets better.
 //! Nothing is assumed to be monotone: where values fall and rise again, a climb finds the best of the hill with the best
 //! power of two.
 
@@ -31,7 +32,7 @@ impl Axis {
         }
     }
 
-    /// Three places that mean all: of powers of two if there are enough, else of all places.
+    /// Three places that represent all: of powers of two if there are enough, else of all places.
     fn coarse(&self) -> Vec<usize> {
         let mut places: Vec<usize> = match self {
             Self::Ordered(_) => {
@@ -84,7 +85,7 @@ struct Search<'a, B> {
     axes: &'a [Axis],
     bench: &'a mut B,
     scores: BTreeMap<Setting, f64>,
-    /// The best of this climb.
+    /// The best so far.
     best: Setting,
 }
 
@@ -206,7 +207,7 @@ impl<B: Bench> Search<'_, B> {
         self.measure(self.with(axis, place))
     }
 
-    /// Measures a setting once. Of equal ones the later values are the best of this climb: where more of a resource does
+    /// Measures a setting once. Of equal ones the later values are the best so far: where more of a resource does
     /// not harm, it leaves room for the other parameters.
     fn measure(&mut self, setting: Setting) -> Option<f64> {
         let score = match self.scores.get(&setting) {

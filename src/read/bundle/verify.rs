@@ -60,8 +60,7 @@ pub(super) fn hash_all(files: &[ArtifactFile]) -> Vec<io::Result<Checked>> {
 /// Hashes of all files, in their order; none of files of more bytes.
 pub(super) fn hash_up_to(files: &[ArtifactFile], bytes: u64) -> Vec<io::Result<Option<String>>> {
     let of_file = |file: &ArtifactFile| {
-        let length = File::open(&file.location)?.metadata()?.len();
-        if length > bytes {
+        if size(&file.location) > bytes {
             return Ok(None);
         }
         Ok(Some(hash_file(&file.location)?.sha256))

@@ -52,7 +52,7 @@ pub fn sweep(llm: &Llm, sweep: &Sweep, setup: &Setup, output: u64) -> Vec<Point>
     let points = |(index, setup): &(usize, Setup)| {
         let machine = &sweep.machines[*index];
         let mut points = Vec::with_capacity(loads.len());
-        for of_prompt in loads.chunk_by(|one, next| one.prompt == next.prompt) {
+        for of_prompt in loads.chunk_by(|load, next| load.prompt == next.prompt) {
             let llm = llm.reading(of_prompt[0].prompt);
             let plan = Plan::new(&llm, machine, setup);
             for load in of_prompt {

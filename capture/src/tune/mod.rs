@@ -402,12 +402,15 @@ impl Servers<'_> {
         let trial = self.trials.iter().find(|trial| trial.score(slo) >= best);
         let kept = trial.and_then(|trial| Some((trial, trial.kept()?)));
         let Some((trial, kept)) = kept else {
-            say("no setting keeps the limits: the nearest is");
             let nearest = trial.filter(|_| best.is_finite());
-            match nearest {
-                Some(trial) => say(&format!("  {}: {}", trial.setting(), trial.describe(slo))),
-                None => say("  none: no server answered"),
-            }
+            say(&match nearest {
+                Some(trial) => format!(
+                    "no setting keeps the limits; the nearest is {}: {}",
+                    trial.setting(),
+                    trial.describe(slo)
+                ),
+                None => "no setting keeps the limits: no server answered".to_owned(),
+            });
             return Ok(Outcome {
                 said,
                 code: if is_interrupted { INTERRUPTED } else { FAILED },

@@ -52,14 +52,14 @@ SUBSCRIPTS = {"BINARY_SUBSCR": "index", "BINARY_OP": "index", "STORE_SUBSCR": "i
 # Frames that are searched for a line of the workload.
 MAX_FRAMES = 24
 
-# Places that are kept: code may be made in each step.
-MAX_PLACES = 10000
+# Sites that are kept: code may be made in each step.
+MAX_SITES = 10000
 
 _open = _close = _compiling = None
 _inner = ()
 _library = None
 _collection = None
-_places = {}  # By code and instruction: what _place gives for this frame, or nothing.
+_sites = {}  # What _site gives, by identity of the code and instruction: the hash of code reads all of its instructions.
 
 
 def begin(name):
@@ -278,8 +278,7 @@ def _counts(torch):
 def _counter():
     """The operator that counts elements, by the instruction of the innermost frame; threads of C++ have no frame."""
     frame = sys._getframe(1).f_back
-    name = dis.opname[frame.f_code.co_code[frame.f_lasti]] if frame else ""
-    return SUBSCRIPTS.get(name, "nonzero")
+    return "nonzero" if frame is None else _site(frame)[1]
 
 
 def _place():
@@ -288,17 +287,25 @@ def _place():
     for _ in range(MAX_FRAMES):
         if frame is None:
             break
-        code, instruction = frame.f_code, frame.f_lasti
-        place = _places.get((code, instruction))
-        if place is None:
-            file = _file(code.co_filename)
-            place = f" at {file}:{frame.f_lineno}" if file is not None else ""
-            if len(_places) < MAX_PLACES:
-                _places[code, instruction] = place
+        place = _site(frame)[0]
         if place:
             return place
         frame = frame.f_back
     return ""
+
+
+def _site(frame):
+    """File and line of a frame, empty for PyTorch and this package; the operator that its instruction runs; its code."""
+    code, instruction = frame.f_code, frame.f_lasti
+    site = _sites.get((id(code), instruction))
+    if site is None:
+        file = _file(code.co_filename)
+        place = f" at {file}:{frame.f_lineno}" if file is not None else ""
+        operator = SUBSCRIPTS.get(dis.opname[code.co_code[instruction]], "nonzero")
+        site = (place, operator, code)
+        if len(_sites) < MAX_SITES:
+            _sites[id(code), instruction] = site  # The code in it keeps its identity from being used again.
+    return site
 
 
 def _file(path):

@@ -337,6 +337,11 @@ fn metrics(arguments: &Traffic, url: &Url) -> Result<Option<(Metrics, Vec<u8>)>,
     };
     let metrics = Metrics::of(url)?;
     let text = metrics.ask()?;
+    if !scrape::has_samples(&text) {
+        return Err(format!(
+            "{metrics} answers, but not with Prometheus metrics"
+        ));
+    }
     Ok(Some((metrics, text)))
 }
 

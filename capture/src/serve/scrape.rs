@@ -1,5 +1,6 @@
 //! Snapshots of the server's Prometheus metrics: before a level, each second of it, and after.
 
+use std::fmt;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -136,6 +137,24 @@ impl Metrics {
     }
 }
 
+/// Whether a text has a line of Prometheus: a name, perhaps labels, and a number.
+pub(super) fn has_samples(text: &[u8]) -> bool {
+    String::from_utf8_lossy(text).lines().any(|line| {
+        let is_named =
+            line.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | ':'));
+        let mut words = line.split_whitespace().rev();
+        is_named
+            && words.next().is_some_and(|word| word.parse::<f64>().is_ok())
+            && words.next().is_some()
+    })
+}
+
+impl fmt::Display for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.source.url)
+    }
+}
+
 impl Scraper {
     /// Takes the last snapshot; the reason if any was not available.
     pub(super) fn finish(self) -> Result<(Metrics, Result<(), String>), String> {
@@ -144,5 +163,21 @@ impl Scraper {
         self.thread
             .join()
             .map_err(|_| "snapshots of metrics failed".to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::has_samples;
+
+    #[test]
+    fn only_lines_of_a_name_and_a_number_are_samples() {
+        let with_labels = b"# TYPE vllm:num_requests_running gauge\nvllm:num_requests_running{engine=\"0\"} 2.0\n";
+        assert!(has_samples(with_labels));
+        assert!(has_samples(b"up 1\n"));
+        assert!(!has_samples(b"{\"object\": \"list\", \"count\": 3}\n"));
+        assert!(!has_samples(b"<html>\n<p>page 3\n</html>\n"));
+        assert!(!has_samples(b"# HELP up Whether it is up\n"));
+        assert!(!has_samples(b"42\n"));
     }
 }

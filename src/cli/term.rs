@@ -1,5 +1,6 @@
 //! Standard output and standard error: plain when piped, progress and colour on a terminal only.
 
+use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,6 +11,9 @@ use super::args::Color;
 use super::error::CliError;
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::render::text::clean;
+
+/// Diagnostics that are printed of those that differ in the artifact only.
+const MOST_ALIKE: usize = 3;
 
 /// Where a command prints.
 pub(super) struct Term {
@@ -93,13 +97,29 @@ impl Term {
         }
     }
 
-    /// Diagnostics on standard error.
+    /// Diagnostics on standard error: of those that differ in the artifact only, the first [`MOST_ALIKE`] and a count.
     pub(super) fn diagnostics<'a>(
         &mut self,
         diagnostics: impl IntoIterator<Item = &'a Diagnostic>,
     ) {
+        let mut alike: BTreeMap<_, (usize, &Diagnostic)> = BTreeMap::new();
         for diagnostic in diagnostics {
-            self.diagnostic(diagnostic);
+            let kind = (diagnostic.severity, &diagnostic.message, &diagnostic.hint);
+            let (count, _) = alike
+                .entry(kind)
+                .and_modify(|(count, _)| *count += 1)
+                .or_insert((1, diagnostic));
+            if *count <= MOST_ALIKE {
+                self.diagnostic(diagnostic);
+            }
+        }
+        for (count, first) in alike.into_values() {
+            if count > MOST_ALIKE {
+                let files = count - MOST_ALIKE;
+                let message = format!("{} ({files} more files)", first.message);
+                let rest = Diagnostic::new(first.severity, first.code, message);
+                self.diagnostic(&rest);
+            }
         }
     }
 

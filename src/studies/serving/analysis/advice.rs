@@ -225,11 +225,11 @@ fn smaller_prefills(results: &Results<'_>, run: usize) -> Option<Advice> {
     })
 }
 
-/// Of a sweep that is answered to its end.
+/// Of a sweep that is answered to its end, unless a larger load was tried and ended early.
 fn more_load(results: &Results<'_>, run: usize) -> Option<Advice> {
     let sweep = results.sweep_of(run)?;
     let last = sweep.points.last()?;
-    (last.run == run).then_some(Advice::MoreLoad { last: last.load })
+    (last.run == run && sweep.ended_early.is_none()).then_some(Advice::MoreLoad { last: last.load })
 }
 
 /// A smaller batch, if the last load breaks the limit of TPOT, and one of nearly its throughput keeps it.

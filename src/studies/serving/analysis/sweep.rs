@@ -65,6 +65,8 @@ pub struct Sweep {
     pub knee: Option<usize>,
     /// The largest load is beyond what the engine sustains.
     pub is_saturated: bool,
+    /// The least load above all points whose run ended early, and the index of this run.
+    pub ended_early: Option<(Quantity, usize)>,
 }
 
 /// The sweeps among runs. Runs belong together if tool, model, GPUs, settings and lengths of requests are the same. Where
@@ -90,6 +92,17 @@ pub fn find(runs: &[Run], figures: &[Figures]) -> Vec<Sweep> {
         for deployment in deployments(group, runs) {
             sweeps.extend(sweep(&deployment, runs, figures));
         }
+    }
+    for sweep in &mut sweeps {
+        let last = sweep.points[sweep.points.len() - 1];
+        let above = |(index, run): (usize, &Run)| {
+            let load = sweep.axis.of(run)?;
+            let is_above = load.value > last.load.value;
+            (run.cut.is_some() && is_above && is_like(&runs[last.run], run))
+                .then_some((load, index))
+        };
+        let ended = runs.iter().enumerate().filter_map(above);
+        sweep.ended_early = ended.min_by(|a, b| a.0.value.total_cmp(&b.0.value));
     }
     sweeps
 }
@@ -199,6 +212,7 @@ fn sweep(group: &[usize], runs: &[Run], figures: &[Figures]) -> Option<Sweep> {
         axis,
         knee: knee.filter(|_| is_saturated),
         is_saturated,
+        ended_early: None,
         points,
         in_tokens,
     })

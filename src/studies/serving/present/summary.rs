@@ -148,6 +148,7 @@ fn bottom_line(page: &Page<'_>) -> Vec<Inline> {
     let sweep = page.results.sweep_of(run);
     if let Some(sweep) = sweep {
         sentences.extend(beyond(page, sweep));
+        sentences.extend(super::sweep::ended_early(page, sweep));
         sentences.extend(super::sweep::best_goodput(page, sweep));
     }
     let bottleneck = &page.results.bottlenecks[page.results.limited()];

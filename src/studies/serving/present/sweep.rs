@@ -143,6 +143,18 @@ fn statement(page: &Page<'_>, sweep: &Sweep) -> Vec<Inline> {
     }
 }
 
+/// The load above those of the sweep that ended early, with its reason.
+pub(super) fn ended_early(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
+    let (load, run) = sweep.ended_early?;
+    let reason = page.results.runs[run].cut.clone();
+    Some(say!(
+        page,
+        "serving.ended_early",
+        load = page.load(load),
+        reason = reason
+    ))
+}
+
 /// The load with the most good requests per second.
 pub(super) fn best_goodput(page: &Page<'_>, sweep: &Sweep) -> Option<Vec<Inline>> {
     let mut best: Option<(&Point, RequestsPerSecond)> = None;

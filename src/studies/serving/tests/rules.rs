@@ -87,6 +87,21 @@ fn a_sweep_that_rises_has_no_knee() {
 }
 
 #[test]
+fn no_more_load_is_advised_where_more_load_ended_early() {
+    let mut runs = vec![
+        run(1.0, 100.0, 50.0, 10.0),
+        run(2.0, 190.0, 55.0, 10.0),
+        run(4.0, 200.0, 95.0, 20.0),
+    ];
+    runs[2].cut = Some("too slow".to_owned());
+    let input = input(runs);
+    let options = Options::default();
+    let results = Results::compute(&input, &options).expect("runs");
+    assert_eq!(results.sweeps[0].ended_early, Some((Count(4.0).into(), 2)));
+    assert_eq!(results.advice, []);
+}
+
+#[test]
 fn a_full_kv_cache_is_the_bottleneck() {
     let sample = |at: f64, kv: f64, waiting: f64, preempted: f64| EngineSample {
         time: Some(at * Time(1e9)),

@@ -3,7 +3,7 @@
 use rooflens_schemas::StageKind;
 
 use super::actions::{Action, Effect};
-use super::joint;
+use super::{joint, whole};
 use crate::evidence::Evidence;
 use crate::launching;
 use crate::stage::StageLine;
@@ -165,22 +165,12 @@ fn saved_of_stages(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
 
 /// The longest stages in their order; of several ranks that of an action, or else the slowest.
 fn shown<'a>(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Vec<&'a StageLine> {
-    let is_of_action = |stage: &StageLine| {
+    let mut slowest = whole::one_rank(evidence, |stage| {
         actions.iter().any(|action| match action.effect {
             Effect::Stage(shortened) => shortened.key() == stage.key(),
             _ => false,
         })
-    };
-    let rank = |stage: &StageLine| (is_of_action(stage), stage.reference());
-    let mut slowest: Vec<&StageLine> = Vec::new();
-    for stage in &evidence.stages {
-        let mut earlier = slowest.iter_mut();
-        match earlier.find(|earlier| earlier.scope.stage == stage.scope.stage) {
-            Some(earlier) if rank(earlier) < rank(stage) => *earlier = stage,
-            Some(_) => {}
-            None => slowest.push(stage),
-        }
-    }
+    });
     let mut totals: Vec<Time> = slowest.iter().map(|stage| stage.total()).collect();
     totals.arrange_by(|a, b| b.total_cmp(a));
     let least = totals.get(SHOWN - 1).copied().unwrap_or_default();

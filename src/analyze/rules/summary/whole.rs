@@ -51,7 +51,10 @@ pub(super) struct Whole<'a> {
 impl<'a> Whole<'a> {
     /// None without stages.
     pub(super) fn new(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Option<Self> {
-        let shown = one_rank(evidence, actions);
+        let shown = one_rank(evidence, |stage| {
+            let mut actions = actions.iter();
+            actions.any(|action| action.saving_of(stage).is_some())
+        });
         let request = Request::new(evidence, &shown);
         let is_of_request = |action: &Action<'_>| {
             let is_of_first = request
@@ -180,11 +183,10 @@ fn limit(evidence: &Evidence<'_>, kind: Kind, stages: &[(&StageLine, f64)]) -> O
 const LEAST_SPEEDUP: f64 = 1.05;
 
 /// Each stage once: of several ranks that of an action, or else the slowest.
-fn one_rank<'a>(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Vec<&'a StageLine> {
-    let is_of_action = |stage: &StageLine| {
-        let mut actions = actions.iter();
-        actions.any(|action| action.saving_of(stage).is_some())
-    };
+pub(super) fn one_rank<'a>(
+    evidence: &'a Evidence<'_>,
+    is_of_action: impl Fn(&StageLine) -> bool,
+) -> Vec<&'a StageLine> {
     let rank = |stage: &StageLine| (is_of_action(stage), stage.reference());
     let mut stages: Vec<&StageLine> = Vec::new();
     for stage in &evidence.stages {

@@ -191,8 +191,10 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
     let main = main.filter(is_larger).or(by_cause);
     let named = main.filter(|(_, time)| is_named(*time));
     let (cause, named) = named.unzip();
-    let idle_time = Time(stage.busy_share.rest().0 * ALL.0 * stage.time.0);
-    let part = named.filter(|time| *time < idle_time);
+    // A cause of all profiled idle time is one of a part, where the GPU is idle for longer without the profiler.
+    let profiled = stage.time * stage.busy_share.rest();
+    let idle_time = profiled.max(stage.reference() * whole);
+    let part = named.filter(|time| *time < idle_time * ALL);
     let steps = stage.steps.filter(|_| stage.is_decode());
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),

@@ -23,7 +23,7 @@ use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::operators::chains::measured_loop;
 use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
-use rooflens_analysis::time::idle::between::MANY;
+use rooflens_analysis::time::idle::between::{Between, MANY};
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::time::upper_bounds::Overhead;
@@ -202,6 +202,20 @@ impl<'a> Evidence<'a> {
             }
         }
         captured
+    }
+
+    /// The times between the stages of a process, on its first GPU.
+    pub(crate) fn between(&self, process: ProcessId) -> Option<&'a Between> {
+        let mut between = self.results.idle().ok()?.between.iter();
+        between.find(|between| between.summary.process == process)
+    }
+
+    /// Idle time while the host is in the range of a stage and has not issued the first operation, over all iterations.
+    pub(crate) fn before_operations(&self, stage: &StageLine) -> Time {
+        let pairs = self.between(stage.process).map(|between| &between.pairs);
+        let pairs = pairs.into_iter().flatten();
+        let of_stage = pairs.filter(|pair| pair.to == stage.stage);
+        of_stage.map(|pair| pair.inside().time()).sum()
     }
 
     /// Adds unprofiled times to the stages: those of as many steps, where the stage has steps.

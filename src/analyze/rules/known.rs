@@ -136,7 +136,7 @@ fn losses(evidence: &Evidence<'_>, process: ProcessId, activities: &[Activity]) 
         .iter()
         .map(|(_, idle)| time(&idle.sources, activities))
         .sum();
-    if let Some(between) = between(evidence, process)
+    if let Some(between) = evidence.between(process)
         && in_pairs(between, activities) >= in_stages
     {
         let of_loop = of_loop(evidence, between, &stages, activities);
@@ -146,12 +146,6 @@ fn losses(evidence: &Evidence<'_>, process: ProcessId, activities: &[Activity]) 
     of_stages
         .filter_map(|(stage, idle)| of_stage(evidence, stage, idle, activities))
         .collect()
-}
-
-/// The times between the stages of a process, on its first GPU.
-fn between<'a>(evidence: &'a Evidence<'_>, process: ProcessId) -> Option<&'a Between> {
-    let mut between = evidence.results.idle().ok()?.between.iter();
-    between.find(|between| between.summary.process == process)
 }
 
 fn in_pairs(between: &Between, activities: &[Activity]) -> Time {
@@ -217,9 +211,14 @@ impl Lost {
 /// How much sooner the host can issue the work of a stage without a cause: it waits for the GPU. A host that does not is
 /// as slow without the cause. Without a baseline nothing limits it.
 pub(crate) fn sooner(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
-    if stage.unprofiled.is_none() {
-        return UNLIMITED;
+    match stage.unprofiled {
+        Some(_) => synchronizing(evidence, stage),
+        None => UNLIMITED,
     }
+}
+
+/// Time of an iteration of a stage in synchronizing calls.
+pub(crate) fn synchronizing(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
     let sync = evidence.results.sync().ok();
     let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
     of_stage.map_or(Time::ZERO, |(_, sync)| sync.time)

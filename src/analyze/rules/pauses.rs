@@ -53,14 +53,17 @@ fn beyond(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
 }
 
 /// What the profiler adds to typical instances of a stage, summed over the counted ones. The median of few instances holds
-/// their pauses.
+/// their pauses. An unprofiled time holds what the host does in the range of the stage before the first operation, too.
 pub(crate) fn added_by_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
     let pauses = match stage.counted < INSTANCES {
         true => beyond(evidence, stage).unwrap_or_default(),
         false => Time::ZERO,
     };
-    let added = (stage.time - stage.reference()) * stage.counted;
-    (added - pauses).max(Time::ZERO)
+    let Some(unprofiled) = stage.unprofiled else {
+        return Time::ZERO;
+    };
+    let captured = stage.time * stage.counted + evidence.before_operations(stage);
+    (captured - unprofiled * stage.counted - pauses).max(Time::ZERO)
 }
 
 /// The pauses of a stage, if they are worth a finding.

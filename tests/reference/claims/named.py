@@ -64,8 +64,19 @@ def loop_time(work, run):
     for line in lines_of(work):
         typical += line.reference * len(line.counted)
         captured = max(captured, line.whole)
-        added += max((line.time - line.reference) * len(line.counted), 0)
+        if line.unprofiled is not None:
+            # It holds what the host does in the range before the first operation.
+            before = sum(idle_inside(work, pair, windows) for pair, windows in pairs_of(work)[0].items() if pair[1] == line.stage)
+            added += max((line.time - line.reference) * len(line.counted) + before, 0)
     return max(typical, captured - added)
+
+
+def idle_inside(work, pair, windows):
+    """Idle time of windows while the host is in the stage that starts."""
+    first = work.capture.ops[0]
+    enters = sorted(one.start for one in work.counted(pair[1], first.process))
+    cut = [(max([start, *(at for at in enters if at < end)]), end) for start, end, _ in windows]
+    return sum(idle_of_windows(work, first.gpu, cut))
 
 
 def is_notable(line, whole):
@@ -120,7 +131,7 @@ def of_loop(work, activities):
     windows = main.occurs(*activities)
     # Where the loop takes longer without the profiler, so does the cause.
     longer = max(whole / run, 1)
-    return dict(share=(lost + issued) * longer / whole, run=whole, windows=windows, all=main.windows, each=(lost + issued) / max(windows, 1),
+    return dict(share=(lost + issued) / run, run=run, windows=windows, all=main.windows, each=(lost + issued) / max(windows, 1),
                 gain=min(bound(lost, issued, between + in_stages) * longer, whole),
                 names_text=", ".join(names([*of_pairs, *of_stages], activities)[:3]))
 
@@ -252,7 +263,7 @@ def between(work, stage, process, found):
     # Waits have a finding within stages alone.
     unnamed = UNNAMED | {"synchronization", "blocking copy"}
     named = {pair: sum(own.time(one) for one in list(own.times) if one not in unnamed) for pair, own in loops.items()}
-    rest = {pair: idle[pair] - named[pair] for pair in loops}
+    rest = {pair: max(min(idle[pair] - named[pair], idle[pair] - after_waits(work, process, pair, pairs[pair])), 0) for pair in loops}
     pair = max(rest, key=rest.get)
     place, covers = place_of(loops.values(), set(work.stages))
     range_, covered_ = next_range(work, pair, pairs[pair]) if not named[pair] else (None, 0)
@@ -262,11 +273,46 @@ def between(work, stage, process, found):
     for window in pairs[pair]:
         for gap in work.gaps_within(gpu, *window[:2]):
             causes.update(within(gap, *window[:2]))
-    each = [sum(within(gap, *window[:2]).total() for gap in work.gaps_within(gpu, *window[:2])) for window in pairs[pair]]
+    each = idle_of_windows(work, gpu, pairs[pair])
+    inside = idle_inside(work, pair, pairs[pair]) / idle[pair]
     whole = loop_time(work, run)
     return dict(share=sum(rest.values()) / whole, run=whole, gain=min(sum(rest.values()), whole), after_text=pair[0], before_text=pair[1],
                 n=len(each), median=statistics.median(each), cause_text=causes.most_common(1)[0][0], place_text=place,
-                place_share=covers)
+                place_share=covers, inside=inside, inside_text=pair[1])
+
+
+def idle_of_windows(work, gpu, windows):
+    return [sum(within(gap, *window[:2]).total() for gap in work.gaps_within(gpu, *window[:2])) for window in windows]
+
+
+def after_waits(work, process, pair, windows):
+    """Idle time after a stage whose waits take the host's lead: as far as it was ahead of the GPU where the stage began, if the
+    waits are a loop, or as long as they are. Waits that cost less in the stage itself do not explain it."""
+    own, stage = losses_of(work, pair[0], process), pair[0]
+    activities = ["synchronization", "blocking copy"]
+    lost = own.time(*activities)
+    if lost < 0.02 * Line(work, stage, process).whole:
+        return 0
+    name = (sync_bound(work, stage, process, None)["names_text"] or "").split(" at ")[0].removeprefix("aten::")
+    kinds = {"index", "index_put_", "index_put", "nonzero", "masked_select"}
+    waits = statistics.median([len(of) for of in own.waits] or [0])
+    is_loop = name in ("cpu", "tolist") or bool(name) and waits >= 3 and (name in kinds or "synchronize" not in name)
+    leads = leads_of(work)[pair] if is_loop else [0] * len(windows)
+    wait = sync_time(work, stage, process)
+    idle = idle_of_windows(work, work.capture.ops[0].gpu, windows)
+    hidden = sum(min(own_idle, max(lead, wait)) for own_idle, lead in zip(idle, leads))
+    return hidden if lost >= hidden else 0
+
+
+def leads_of(work):
+    """Of each pair of stages, how far the host is ahead of the GPU where the first of them begins."""
+    leads, last, until = collections.defaultdict(list), None, 0
+    for start, end, one, counts in chain(work):
+        if last is not None and last[1] < start and counts and last[3]:
+            leads[last[2].stage, one.stage].append(max(until - last[2].start, 0))
+        if last is None or end > last[1]:
+            until, last = last[1] if last else 0, (start, end, one, counts)
+    return leads
 
 
 def place_of(losses, stages):
@@ -286,6 +332,7 @@ def place_of(losses, stages):
 BETWEEN = (r"The GPU is idle between stages for (?P<share>\S+ %) of the (?P<run>\S+ \S+) of the measured loop, the largest part "
            r"between (?P<after_text>.+) and (?P<before_text>.+) \((?:median (?P<median>\S+ \S+), )?n = (?P<n>\S+)\)\."
            r"(?: Largest cause there: .+?\.)?"
+           r"(?: For (?P<inside>\S+ %) of it the CPU is in the range of (?P<inside_text>.+?)\.)?"
            r"(?: (?P<place_share>\S+ %) of the time without a closer cause is CPU code in (?P<place_text>.+?)\.)?")
 NAMED = {rule: (PATTERN, marked(rule)) for rule in MARKED} | {
     "graph-capture": (PATTERN, graph_capture), "new-shapes": (PATTERN, new_shapes), "sync-bound": (SYNC, sync_bound),

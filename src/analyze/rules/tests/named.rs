@@ -398,3 +398,63 @@ fn a_wait_for_a_number_of_elements_is_named_by_its_kernel() {
     assert!(counts.contains("name=nonzero"), "{counts}");
     assert!(!statement("axpy").contains("name="));
 }
+
+/// Iterations of 1000 µs: after work of the GPU until `until`, four reads of numbers of elements while the host launches
+/// short kernels, and 205 µs without an operation.
+fn reads_after_work(until: i64) -> Session {
+    let mut text = String::new();
+    for start in (0..6000).step_by(1000) {
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range detect {}\n", time(0, 100));
+        text += &format!("launch {} -> gemm {}\n", time(10, 15), time(20, until));
+        text += &format!("range pick {}\n", time(100, 900));
+        for number in 0..4 {
+            let call = 290 + 100 * number;
+            let begin = call + 20;
+            let (launch, count) = (time(call, call + 5), time(begin, begin + 5));
+            let kernel = "DeviceReduceSingleTileKernel<NonZeroOp<bool>>";
+            text += &format!("launch {launch} -> {kernel} {count}\n");
+            let (call, copy) = (time(call + 6, call + 8), time(begin + 6, begin + 8));
+            text += &format!("cudaMemcpyAsync {call} -> memcpy DtoH pinned 4B {copy}\n");
+            let wait = time(299 + 100 * number, begin + 10);
+            text += &format!("cudaStreamSynchronize {wait}\n");
+        }
+        text += &format!("launch {} -> axpy {}\n", time(800, 805), time(810, 815));
+    }
+    trace(&text)
+}
+
+#[test]
+fn idle_time_is_that_of_waits_if_the_host_was_ahead_before_them() {
+    let between = |until: i64| {
+        let found = findings(&reads_after_work(until));
+        assert!(finding(&found, "sync-bound").is_some());
+        finding(&found, "between-stages").map(|(_, saved, _)| *saved)
+    };
+    // The GPU works until 300 µs, and the host is ahead by 200 µs: of 205 µs after the last kernel, 5 remain.
+    assert_eq!(between(300), None);
+    // It works until 90 µs, and the host waits four times for 21 µs: of five times 205 µs, 121 remain each. Six times it is
+    // idle from 90 to 310 µs.
+    assert_eq!(between(90), Some(5.0 * 121e3 + 6.0 * 220e3));
+}
+
+/// The host is in the next step for 70 of 90 µs, in which it does not launch.
+#[test]
+fn idle_time_in_the_range_of_the_next_stage_is_that_of_the_stage() {
+    let mut text = String::new();
+    for start in (0..500).step_by(100) {
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range step {}\n", time(0, 75));
+        text += &format!("launch {} -> axpy {}\n", time(60, 65), time(70, 80));
+    }
+    with_results(&trace(&text), |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let mut findings = judge(&evidence).0.findings.into_iter();
+        let is_between = |finding: &Finding| finding.id == "between-stages";
+        let between = findings.find(is_between).unwrap();
+        assert_eq!(between.scope.stage.as_deref(), Some("step"));
+        let statement = words(&between.statement);
+        assert!(statement.contains("inside=77.8 %"), "{statement}");
+        assert!(!statement.contains("place="), "{statement}");
+    });
+}

@@ -2,9 +2,10 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known;
+use crate::known::{self, Lost};
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::{Workload, workload};
+use crate::time::sync_bound;
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
@@ -46,7 +47,17 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let drafts = betweens
         .iter()
         .filter_map(|between| draft(evidence, between));
-    Outcome::joined(drafts)
+    match Outcome::joined(drafts) {
+        Outcome::Passed(_)
+            if betweens
+                .iter()
+                .any(|between| is_after_waits(evidence, between)) =>
+        {
+            let rule = evidence.text.rule("sync-bound");
+            Outcome::NotApplicable(words!(evidence, "findings.said_by", rule = rule))
+        }
+        outcome => outcome,
+    }
 }
 
 fn is_loop(pair: &Pair) -> bool {
@@ -58,11 +69,7 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let run = evidence.loop_of(between.summary.process);
     let (session, stages) = (evidence.session, &evidence.facts.stages);
     let mut loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
-    // What happens once is no loss of a loop.
-    let rest = |pair: &Pair| {
-        let unnamed = pair.idle() - named(pair);
-        (unnamed - pair.once().unwrap_or_default()).max(Ns::ZERO)
-    };
+    let rest = |pair: &Pair| rest(pair, after_waits(evidence, between, pair));
     loops.arrange_by_key(|pair| std::cmp::Reverse(rest(pair)));
     let idle: Time = loops.iter().map(|pair| rest(pair).time()).sum();
     let (pair, share) = (loops.first()?, Ratio::of(idle, run));
@@ -84,6 +91,11 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let range = pair.range(session).filter(|_| named == Ns::ZERO);
     let place = place.or(range).filter(|(_, share)| *share >= COVERED);
     let cause = pair.causes.main();
+    let inside = Ratio::of(pair.inside(), pair.idle());
+    let entered = evidence
+        .stages
+        .iter()
+        .find(|stage| inside >= COVERED && stage.key() == (pair.to, between.summary.process));
     let arguments = arguments! {
         label = whose,
         share = share,
@@ -95,12 +107,16 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         cause = (named == Ns::ZERO).then(|| Inline::strong(evidence.text.word(cause.label()))),
         place = place.map(|(name, _)| Inline::code(session.text(name))),
         covers = place.map(|(_, covered)| covered),
+        inside = entered.map(|_| inside),
         once = (once > Ns::ZERO).then(|| Quantity::ns(once)),
     };
+    // Code in the range of a stage is that of the stage.
+    let scope = entered.map_or_else(|| between.scope(context), |stage| stage.scope.clone());
+    let title = entered.map_or(&label, |stage| &stage.label);
     let finding = Finding {
-        scope: between.scope(context),
+        scope,
         evidence: vec![between.evidence(context)],
-        title: label.clone(),
+        title: title.clone(),
         ..evidence.saving_of_loop(run, whose, idle)
     };
     let draft = Draft::new(finding, arguments).next(place.is_none().then_some("next"));
@@ -110,6 +126,38 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     }
     let draft = draft.cause_if(place.is_some());
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
+}
+
+/// Idle time that nothing else explains: it has no name, does not happen once, and waits before it do not cause it.
+fn rest(pair: &Pair, after_waits: Ns) -> Ns {
+    let unnamed = pair.idle() - named(pair) - pair.once().unwrap_or_default();
+    unnamed.min(pair.idle() - after_waits).max(Ns::ZERO)
+}
+
+/// Idle time that waits in the stage before cause: without them the host would be ahead of the GPU. What is more than these
+/// waits cost in the stage itself is no mere consequence.
+fn after_waits(evidence: &Evidence<'_>, between: &Between, pair: &Pair) -> Ns {
+    let key = (pair.from, between.summary.process);
+    let mut stages = evidence.stages.iter();
+    let (Some(stage), Some(idle)) = (stages.find(|stage| stage.key() == key), evidence.idle(key))
+    else {
+        return Ns::ZERO;
+    };
+    let lost = Lost::of(&idle.sources, &known::WAITS).idle;
+    let waits = known::synchronizing(evidence, stage).round();
+    let hidden = pair.hidden(waits, sync_bound::is_loop(evidence, stage, idle));
+    match lost >= idle.pool.time.time() * sync_bound::SHARE && lost >= hidden.time() {
+        true => hidden,
+        false => Ns::ZERO,
+    }
+}
+
+/// Whether waits in stages cause enough of the idle time between them for a finding.
+fn is_after_waits(evidence: &Evidence<'_>, between: &Between) -> bool {
+    let loops = between.pairs.iter().filter(|pair| is_loop(pair));
+    let rests = loops.map(|pair| rest(pair, Ns::ZERO).time());
+    let idle: Time = rests.sum();
+    idle >= evidence.loop_of(between.summary.process) * SHARE
 }
 
 /// Idle time with a name, which has a finding of its own. Waits have one within stages alone.

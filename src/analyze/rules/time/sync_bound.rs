@@ -18,7 +18,7 @@ pub(crate) static RULE: Rule = Rule::new(
 );
 
 /// Idle time in and after synchronizing calls and blocking copies ÷ stage time from which on it is worth a finding.
-const SHARE: Ratio = Ratio(0.02);
+pub(crate) const SHARE: Ratio = Ratio(0.02);
 
 /// The causes of idle time in these calls.
 const CAUSES: [Cause; 2] = [Cause::Sync, Cause::Copy];
@@ -44,16 +44,26 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     outcome.or_needs(words!(evidence, "findings.needs_idle"))
 }
 
+/// Whether the waits of a stage are a loop, which one operation on all elements replaces.
+pub(crate) fn is_loop(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> bool {
+    !keeps_host(name(evidence, stage, idle).map(Wait::of), idle)
+}
+
+/// What waits, by a mark or operator.
+fn name<'a>(evidence: &Evidence<'a>, stage: &StageLine, idle: &StageIdle) -> Option<&'a str> {
+    let names = known::names_of_stage(evidence, stage, idle, &known::WAITS);
+    let waits: usize = idle.sources.waits.iter().sum();
+    // Without marks and operators the kernel that counts elements says it.
+    let counts = idle.sources.sizes > 0 && 2 * idle.sources.sizes >= waits;
+    let name = names.first().map(|name| evidence.session.text(*name));
+    name.or(counts.then_some(NONZERO))
+}
+
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost: Lost) -> Draft {
     let session = evidence.session;
     let sync = evidence.results.sync().ok();
     let of_stage = sync.and_then(|sync| sync.of_stage(stage.stage, stage.process));
-    let names = known::names_of_stage(evidence, stage, idle, &known::WAITS);
-    let name = names.first().map(|name| session.text(*name));
-    let waits: usize = idle.sources.waits.iter().sum();
-    // Without marks and operators the kernel that counts elements says it.
-    let counts = idle.sources.sizes > 0 && 2 * idle.sources.sizes >= waits;
-    let name = name.or(counts.then_some(NONZERO));
+    let name = name(evidence, stage, idle);
     let (call, around) = of_stage
         .and_then(|(pass, _)| longest(evidence, pass))
         .unzip();

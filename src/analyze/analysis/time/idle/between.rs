@@ -52,6 +52,10 @@ pub struct Pair {
     pub to: usize,
     /// Idle time of each window, nanoseconds.
     idle: Vec<Ns>,
+    /// How far the host is ahead of the GPU where the stage before each window begins, nanoseconds.
+    leads: Vec<Ns>,
+    /// Idle time of all windows while the host is in the stage that starts, nanoseconds.
+    inside: Ns,
     /// Time of all windows, nanoseconds.
     pub time: Ns,
     /// Idle time of all windows by cause.
@@ -167,8 +171,9 @@ impl Between {
             .collect();
         self.run = measure(&union(&mut stages));
         let mut pairs: BTreeMap<(usize, usize), Pair> = BTreeMap::new();
-        // The instance that ended last so far: stages may overlap.
+        // The instance that ended last so far: stages may overlap. Before it began, the GPU worked until `until`.
         let mut last: Option<(&StageInstance, Ns)> = None;
+        let mut until = Ns::ZERO;
         for instance in on_gpu {
             let Some((start, end)) = instance.projection else {
                 continue;
@@ -182,11 +187,13 @@ impl Between {
                     .or_insert_with(|| Pair::new(before.stage, instance.stage));
                 let (time, thread) = ((ended, start), instance.thread);
                 pair.between.push(Window { time, thread });
-                pair.add(inputs, self.gpu, time);
+                pair.add(inputs, self.gpu, time, instance.host_start);
+                pair.leads.push((until - before.host_start).max(Ns::ZERO));
                 pair.add_ranges(context, starts, (ended, start), before, instance);
                 add(&mut self.run, start - ended);
             }
             if last.is_none_or(|last| end > last.1) {
+                until = last.map_or(Ns::ZERO, |last| last.1);
                 last = Some((instance, end));
             }
         }
@@ -255,31 +262,34 @@ impl Between {
 
 impl Pair {
     fn new(from: usize, to: usize) -> Self {
-        let (idle, causes, ranges) = (Vec::new(), Times::default(), BTreeMap::new());
         Self {
             from,
             to,
-            idle,
+            idle: Vec::new(),
+            leads: Vec::new(),
+            inside: Ns::ZERO,
             time: Ns::ZERO,
-            causes,
-            ranges,
+            causes: Times::default(),
+            ranges: BTreeMap::new(),
             sources: Sources::default(),
             between: Vec::new(),
         }
     }
 
-    fn add(&mut self, inputs: &Inputs<'_>, gpu: GpuId, window: Interval) {
+    /// Adds a window, in which the host enters the stage that starts at `enters`.
+    fn add(&mut self, inputs: &Inputs<'_>, gpu: GpuId, window: Interval, enters: Ns) {
         let mut idle = Ns::ZERO;
         for gap in inputs.gaps.within(gpu, window) {
             self.causes.extend(&gap.times);
             idle += gap.end - gap.start;
+            self.inside += (gap.end - gap.start.max(enters)).max(Ns::ZERO);
         }
         self.idle.push(idle);
         add(&mut self.time, window.1 - window.0);
     }
 
-    /// Adds the time of a window that ranges cover which begin after the range of the stage before it. A range
-    /// around both stages says nothing about what lies between them.
+    /// Adds the time of a window that ranges cover which begin after the range of the stage before it, and are no range of
+    /// both stages. A range around both stages says nothing about what lies between them.
     fn add_ranges(
         &mut self,
         context: &Context<'_>,
@@ -292,7 +302,14 @@ impl Pair {
             return;
         };
         let mut covered: BTreeMap<StrId, Vec<Interval>> = BTreeMap::new();
+        let own = [before.stage, after.stage].map(|stage| &context.facts.stages[stage].name);
         for row in starts.within(thread, (before.host_end, window.1)) {
+            if own
+                .iter()
+                .any(|name| context.session.text(ranges.name[row]) == name.as_str())
+            {
+                continue;
+            }
             let part = (
                 ranges.start[row].max(window.0),
                 ranges.end[row].min(window.1),
@@ -327,6 +344,22 @@ impl Pair {
     /// The longest idle time of a window.
     pub fn longest(&self) -> Ns {
         self.idle.iter().copied().max().unwrap_or(Ns::ZERO)
+    }
+
+    /// Idle time while the host is in the stage that starts, nanoseconds.
+    pub fn inside(&self) -> Ns {
+        self.inside
+    }
+
+    /// Idle time in which the GPU would still work if the host kept its lead through the stage before, or else did not
+    /// wait there for this long, nanoseconds.
+    pub fn hidden(&self, waits: Ns, keeps_lead: bool) -> Ns {
+        let mut hidden = Ns::ZERO;
+        for (idle, lead) in self.idle.iter().zip(&self.leads) {
+            let lead = if keeps_lead { *lead } else { Ns::ZERO };
+            hidden += (*idle).min(lead.max(waits));
+        }
+        hidden
     }
 
     /// What the longest window is longer than the median one, if that is most of the idle time, or if no other of many

@@ -50,6 +50,11 @@ struct Program {
     #[serde(default)]
     same_machine: bool,
     captured_ms: Option<f64>,
+    /// The range with the fault.
+    #[serde(default)]
+    stage: String,
+    /// What this range takes without and with the repair on the machine of the capture.
+    range_ms: Option<[f64; 2]>,
     /// Iterations that the analyzer finds in a step.
     parts: Option<u32>,
 }
@@ -59,8 +64,10 @@ struct Action {
     rule: String,
     /// Other rules whose faults it names.
     also: String,
-    /// Time that it saves of an iteration, milliseconds.
+    /// Time that it saves of an iteration, milliseconds: of what lies between iterations, the share of the loop.
     saved: f64,
+    /// The same as time of an iteration of the loop.
+    saved_of_range: f64,
     /// Time that it saves of the run ÷ time of the run.
     share: f64,
 }
@@ -109,14 +116,16 @@ fn page(program: Program) -> Page {
             let saved = number(table, row, "run_saved_ns");
             // What lies between iterations, or in some of them, is a share of the loop.
             let is_of_loop = number(table, row, "saved_ns") == saved;
+            let saved_of_range = saved / number(table, row, "iterations").max(1.0) / 1e6 * parts;
             let saved_of_step = match is_of_loop {
                 true => saved / number(table, row, "of_ns") * program.step(),
-                false => saved / number(table, row, "iterations").max(1.0) / 1e6 * parts,
+                false => saved_of_range,
             };
             actions.push(Action {
                 rule: cell(table, row, "rule"),
                 also: cell(table, row, "also"),
                 saved: saved_of_step,
+                saved_of_range,
                 share: saved / number(table, row, "run_ns"),
             });
         }
@@ -188,6 +197,15 @@ impl Page {
         }
     }
 
+    /// Milliseconds that the action saves which names the fault, of an iteration of its range.
+    fn bound_of_range(&self) -> Option<f64> {
+        let positions: Vec<usize> = self.positions().into_iter().flatten().collect();
+        match positions[..] {
+            [action] => Some(self.actions[action - 1].saved_of_range),
+            _ => self.bound(),
+        }
+    }
+
     /// Milliseconds of a step that the repair saves.
     fn gain(&self) -> Option<f64> {
         let program = &self.program;
@@ -227,6 +245,16 @@ impl Page {
         format!("| {name} | {gpu} | {faults} | {bound} | {gain:.3} | {ratio} |\n")
     }
 
+    /// The row of a program whose range with the fault was timed in both versions.
+    fn range_row(&self) -> Option<String> {
+        let Program { name, stage, .. } = &self.program;
+        let ([slow, fixed], bound) = (self.program.range_ms?, self.bound_of_range()?);
+        let (gain, ratio) = (slow - fixed, bound / (slow - fixed));
+        Some(format!(
+            "| {name} | {stage} | {slow:.3} | {fixed:.3} | {bound:.3} | {gain:.3} | {ratio:.2} |\n"
+        ))
+    }
+
     /// The row of a sound program.
     fn sound_row(&self) -> String {
         let Program { name, gpu, .. } = &self.program;
@@ -262,6 +290,12 @@ fn tables(pages: &[Page]) -> String {
         faulty.len(),
     );
     faulty.iter().for_each(|page| text.push_str(&page.row()));
+    text.push_str(
+        "\nThe gain of the range with the fault, where both versions were timed by range on the machine of the capture:\n\n\
+         | program | range | without repair (ms) | with repair (ms) | bound (ms) | gain (ms) | bound ÷ gain |\n\
+         |---|---|---:|---:|---:|---:|---:|\n",
+    );
+    text.extend(faulty.iter().filter_map(|page| page.range_row()));
     text.push_str("\nBounds known to be too low:\n\n");
     for Program {
         name, low_bound, ..

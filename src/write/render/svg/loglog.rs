@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use plotters::coord::combinators::{IntoLogRange, LogCoord};
 use plotters::prelude::*;
+use plotters::style::text_anchor::HPos;
 
 use super::page::{Drawn, Page, Plot, Rect, Style, WIDTH, place};
 use super::scale::{self, Axis};
@@ -93,12 +94,53 @@ pub(super) fn frame(
     let axis = |title| Axis {
         title,
         ticks: 9,
-        label: &scale::power_of_ten,
+        label: &scale::log_label,
         grid: true,
     };
     scale::draw(&mut plot, &axis(below), &axis(""))?;
+    label_between(page, area, &plot, (x, y))?;
     page.text(Pt(0.5), area.y - Pt(7.0), above, Style::PLAIN)?;
     Ok(plot)
+}
+
+/// Labels at twice and five times the powers of ten of an axis that has at most one power of ten.
+fn label_between(
+    page: &Page,
+    area: Rect,
+    plot: &LogPlot,
+    (x, y): (&Range<f64>, &Range<f64>),
+) -> Drawn {
+    for value in labelled_between(x) {
+        let (at, _) = place(plot, value, y.start);
+        let style = Style::MUTED.at(HPos::Center);
+        page.text(
+            at,
+            area.bottom() + Pt(10.0),
+            &scale::log_label(&value),
+            style,
+        )?;
+    }
+    for value in labelled_between(y) {
+        let (_, at) = place(plot, x.start, value);
+        let style = Style::MUTED.at(HPos::Right);
+        page.text(
+            area.x - Pt(4.5),
+            at + Pt(2.5),
+            &scale::log_label(&value),
+            style,
+        )?;
+    }
+    Ok(())
+}
+
+fn labelled_between(axis: &Range<f64>) -> Vec<f64> {
+    let decades = libm::floor(libm::log10(axis.end)) - libm::ceil(libm::log10(axis.start));
+    if decades >= 1.0 {
+        return Vec::new();
+    }
+    let mut values = between(axis);
+    values.retain(|value| matches!(scale::digit_and_exponent(*value).0, 2 | 5));
+    values
 }
 
 /// The multiples of powers of ten on an axis of few decades.

@@ -68,22 +68,23 @@ pub(super) fn tick_label(axis: &Range<f64>, count: usize) -> impl Fn(&f64) -> St
     move |tick| format!("{:.places$}", tick + 0.0).replace('-', "−")
 }
 
-/// A power of ten: in digits while it is short, else with the prefix of its unit.
-pub(super) fn power_of_ten(value: &f64) -> String {
-    let exponent = libm::round(libm::log10(*value)) as i32;
+/// A value of one digit as this digit and a power of ten.
+pub(super) fn digit_and_exponent(value: f64) -> (i32, i32) {
+    let exponent = libm::floor(libm::log10(value) + 1e-9) as i32;
+    let digit = libm::round(value / libm::pow(10.0, exponent.into())) as i32;
+    (digit, exponent)
+}
+
+/// A value of one digit: written out while it is short, else with the prefix of its unit.
+pub(super) fn log_label(value: &f64) -> String {
+    let (digit, exponent) = digit_and_exponent(*value);
     let prefix = (exponent >= 5)
         .then(|| ["", "k", "M", "G", "T", "P", "E"].get(exponent as usize / 3))
         .flatten();
     match (prefix, exponent) {
-        (Some(prefix), _) => format!("{} {prefix}", 10_i32.pow(exponent as u32 % 3)),
-        (None, -5..5) => {
-            format!(
-                "{:.*}",
-                -exponent.min(0) as usize,
-                libm::pow(10.0, exponent.into())
-            )
-        }
-        _ => format!("1e{exponent}"),
+        (Some(prefix), _) => format!("{} {prefix}", digit * 10_i32.pow(exponent as u32 % 3)),
+        (None, -5..5) => format!("{:.*}", -exponent.min(0) as usize, value),
+        _ => format!("{digit}e{exponent}"),
     }
 }
 
@@ -162,8 +163,10 @@ mod tests {
         assert_eq!(log(0.1, 1000.0), 0.1..1000.0);
         // Nine decades become eight.
         assert_eq!(log(1e-3, 1e6), 1e-2..1e6);
-        let powers = [1e-2, 1.0, 1e3, 1e9, 1e14, 1e15].map(|value| power_of_ten(&value));
+        let powers = [1e-2, 1.0, 1e3, 1e9, 1e14, 1e15].map(|value| log_label(&value));
         assert_eq!(powers, ["0.01", "1", "1000", "1 G", "100 T", "1 P"]);
+        let between = [0.05, 2.0, 5e3, 2e11, 5e-7].map(|value| log_label(&value));
+        assert_eq!(between, ["0.05", "2", "5000", "200 G", "5e-7"]);
     }
 
     #[test]

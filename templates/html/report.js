@@ -5,7 +5,6 @@
   const root = document.documentElement;
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const byId = (id) => document.getElementById(id);
-  root.classList.add("scripted");
 
   // Tables: a click on a heading sorts, numbers with the greatest first; what has no value comes last.
   function value(cell) {
@@ -39,10 +38,11 @@
   function filterable(bar) {
     const box = bar.closest(".table"), table = box.querySelector("table"), rows = [...table.tBodies[0].rows];
     const input = bar.querySelector("input"), left = bar.querySelector("output"), sums = all("[data-sum]", box);
-    const texts = rows.map((row) => row.textContent.toLowerCase());
     const choices = [];
+    let texts = null;
     function apply() {
       const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+      texts ??= rows.map((row) => row.textContent.toLowerCase());
       rows.forEach((row, n) => {
         row.hidden = !words.every((word) => texts[n].includes(word))
           || !choices.every(([column, choice]) => !choice.value || row.cells[column].textContent === choice.value);
@@ -68,7 +68,7 @@
       });
     }
     bar.addEventListener("input", apply);
-    apply();
+    if (sums.length > 0) apply();
   }
   const bars = all(".filter").filter((bar) => bar.closest(".table"));
   bars.forEach(filterable);
@@ -103,31 +103,32 @@
   else byId("unfold").addEventListener("click", () => {
     const open = !parts.every((part) => part.open);
     parts.forEach((part) => { part.open = open; });
-    fit(shownPanel());
+    fit(shown);
     press("unfold", open);
   });
 
   // Tables that are too wide: first texts wrap, then each row becomes a list of its cells. Charts say that they scroll.
   function fit(panel) {
     const isWide = (box) => box.scrollWidth > box.clientWidth + 1;
+    const boxes = all(".scroll", panel), table = (box) => box.querySelector("table");
+    boxes.forEach((box) => table(box).classList.remove("tight", "stacked"));
     all(".chart", panel).forEach((box) => box.parentElement.classList.toggle("wide", isWide(box)));
-    all(".scroll", panel).forEach((box) => {
-      const table = box.querySelector("table");
-      table.classList.remove("tight", "stacked");
-      if (box.clientWidth === 0 || !isWide(box)) return;
-      table.classList.add("tight");
-      if (!isWide(box)) return;
-      table.classList.add("stacked");
-      const titles = [...table.tHead.rows[0].cells].map((heading) => heading.textContent);
-      all("tbody tr, tfoot tr", table).forEach((row) => [...row.cells].forEach((cell, n) => { cell.dataset.label = titles[n]; }));
+    // What is wide is asked of all before one changes: each answer after a change lays out the whole page.
+    const wide = boxes.filter((box) => box.clientWidth > 0 && isWide(box));
+    wide.forEach((box) => table(box).classList.add("tight"));
+    wide.filter(isWide).map(table).forEach((one) => {
+      one.classList.add("stacked");
+      const titles = [...one.tHead.rows[0].cells].map((heading) => heading.textContent);
+      all("tbody tr, tfoot tr", one).forEach((row) => [...row.cells].forEach((cell, n) => { cell.dataset.label = titles[n]; }));
     });
   }
 
   // Tabs: the place in the address decides which one is shown, and what is selected: `#kernels?kernel=gemm`.
   const panels = all(".panel"), tabs = new Map(all("#tabs a").map((link) => [link.hash.slice(1), link]));
-  const shownPanel = () => panels.find((panel) => panel.matches(".shown"));
+  let shown = null;
   function open(panel) {
-    if (panel === shownPanel()) return;
+    if (panel === shown) return;
+    shown = panel;
     panels.forEach((one) => one.classList.toggle("shown", one === panel));
     tabs.forEach((link, id) => (id === panel.id ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current")));
     fit(panel);
@@ -149,18 +150,18 @@
   });
   addEventListener("afterprint", () => {
     root.classList.remove("paper");
-    fit(shownPanel());
+    fit(shown);
   });
   let width = innerWidth;
   addEventListener("resize", () => {
-    if (width !== innerWidth) fit(shownPanel());
+    if (width !== innerWidth) fit(shown);
     width = innerWidth;
   });
   function follow() {
     const [id, query] = location.hash.slice(1).split("?");
     const target = id && byId(decodeURIComponent(id));
     if (target) reveal(target);
-    else if (!shownPanel()) open(panels[0]);
+    else if (!shown) open(panels[0]);
     const state = new URLSearchParams(query);
     filters.forEach((control, name) => {
       if (!state.has(name)) return;
@@ -169,7 +170,7 @@
     });
     select(state.get("kernel"));
   }
-  function remember(place = location.hash.slice(1).split("?")[0] || shownPanel().id) {
+  function remember(place = location.hash.slice(1).split("?")[0] || shown.id) {
     const state = new URLSearchParams(selected ? { kernel: selected } : {});
     filters.forEach((control, name) => control.value && state.set(name, control.value));
     history.replaceState(null, "", `#${place}${state.size ? `?${state}` : ""}`);
@@ -250,17 +251,6 @@
     if (description) svg.setAttribute("aria-description", description.textContent);
   });
   const marks = all(".chart [data-tip]"), tip = byId("tip");
-  marks.filter(kernelOf).forEach((mark) => {
-    mark.setAttribute("tabindex", 0);
-    mark.setAttribute("role", "button");
-    mark.setAttribute("aria-label", mark.dataset.tip);
-    mark.addEventListener("keydown", (event) => event.key === "Enter" && choose(kernelOf(mark)));
-    mark.addEventListener("blur", () => { tip.hidden = true; });
-    mark.addEventListener("focus", () => {
-      const room = mark.getBoundingClientRect();
-      explain(mark.dataset.tip, room.right, room.bottom);
-    });
-  });
   function explain(text, x, y) {
     tip.hidden = !text;
     if (!text) return;
@@ -269,9 +259,26 @@
     tip.style.top = `${Math.min(y + 16, innerHeight - tip.offsetHeight - 8)}px`;
   }
   addEventListener("pointermove", (event) => explain(event.target.dataset?.tip, event.clientX, event.clientY));
-  // Charts can be looked at closely: buttons, the keys + - 0 and arrows, Ctrl and the wheel, dragging.
+  // Charts can be looked at closely: buttons, the keys + - 0 and arrows, Ctrl and the wheel, dragging. The keys n and p go
+  // from mark to mark, Enter selects the kernel of a mark.
   function zoomable(chart) {
     const svg = chart.querySelector("svg"), whole = svg.viewBox.baseVal;
+    const own = all("[data-tip]", chart);
+    chart.tabIndex = 0;
+    chart.setAttribute("role", "group");
+    chart.setAttribute("aria-label", svg.getAttribute("aria-label"));
+    chart.setAttribute("aria-keyshortcuts", "+ - 0 n p");
+    function step(by) {
+      const at = own.indexOf(document.activeElement), mark = own[at < 0 ? 0 : at + by];
+      if (!mark) return;
+      mark.setAttribute("tabindex", -1);
+      mark.setAttribute("role", kernelOf(mark) ? "button" : "img");
+      mark.setAttribute("aria-label", mark.dataset.tip);
+      mark.focus();
+      const room = mark.getBoundingClientRect();
+      explain(mark.dataset.tip, room.right, room.bottom);
+    }
+    chart.addEventListener("focusout", () => { tip.hidden = true; });
     const [width, height] = [whole.width, whole.height];
     let view = { x: 0, y: 0, scale: 1 }, from = null, moved = false;
     function show(x, y, scale) {
@@ -294,12 +301,13 @@
       "+": actions.in, "=": actions.in, "-": actions.out, 0: actions.reset,
       ArrowLeft: () => pan(-0.15, 0), ArrowRight: () => pan(0.15, 0),
       ArrowUp: () => pan(0, -0.15), ArrowDown: () => pan(0, 0.15),
+      n: () => step(1), p: () => step(-1), Enter: () => pick(document.activeElement),
     };
     chart.append(byId("zoom").content.cloneNode(true));
     all("[data-zoom]", chart).forEach((one) => one.addEventListener("click", actions[one.dataset.zoom]));
     chart.addEventListener("keydown", (event) => {
-      const isArrow = event.key.startsWith("Arrow");
-      if (!keys[event.key] || event.ctrlKey || event.metaKey || (isArrow && view.scale === 1)) return;
+      const isArrow = event.key.startsWith("Arrow"), isButton = event.target.matches("button") && event.key === "Enter";
+      if (!keys[event.key] || event.ctrlKey || event.metaKey || isButton || (isArrow && view.scale === 1)) return;
       event.preventDefault();
       keys[event.key]();
     });
@@ -321,17 +329,18 @@
       from = { x: event.clientX, y: event.clientY };
       moved = true;
     });
-    svg.addEventListener("click", (event) => {
-      if (moved || !event.target.dataset.tip) return;
-      const name = kernelOf(event.target);
+    function pick(mark) {
+      const name = mark.dataset.tip && kernelOf(mark);
       if (name) choose(name);
-    });
+    }
+    svg.addEventListener("click", (event) => moved || pick(event.target));
   }
   all(".chart").forEach(zoomable);
 
   // Iterations: each operation and the call that launched it. The data is inflated when it comes into sight.
   async function inflated(text) {
-    const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+    const letters = atob(text), bytes = new Uint8Array(letters.length);
+    for (let n = 0; n < letters.length; n++) bytes[n] = letters.charCodeAt(n);
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
     return JSON.parse(await new Response(stream).text());
   }
@@ -357,12 +366,11 @@
   function iterations(figure, given) {
     const [list, canvas, output] = ["select", "canvas", "output"].map((name) => figure.querySelector(name));
     const ink = canvas.getContext("2d"), left = 130, row = 40, top = 20, hint = output.textContent;
-    let shown = null, view = [0, 1], chosen = null, marked = null, from = null, moved = false;
-    const width = () => canvas.clientWidth - left;
-    const x = (at) => left + (at - view[0]) / (view[1] - view[0]) * width();
+    let shown = null, view = [0, 1], chosen = null, marked = null, from = null, moved = false, width = 0;
+    const x = (at) => left + (at - view[0]) / (view[1] - view[0]) * width;
     const middle = (event) => top + event.row * row + row / 2;
     function box(event, least) {
-      const [a, b] = [Math.max(left, x(event.start)), Math.min(left + width(), x(event.end))];
+      const [a, b] = [Math.max(left, x(event.start)), Math.min(left + width, x(event.end))];
       return [a, Math.max(b - a, least)];
     }
     function axis() {
@@ -379,7 +387,7 @@
       ink.fillStyle = "#52606d";
       ink.fillText(one.label, 4, y + row / 2 + 4, left - 10);
       ink.fillStyle = "#edf2f7";
-      ink.fillRect(left, y + 2, width(), row - 4);
+      ink.fillRect(left, y + 2, width, row - 4);
       let last = -1;
       for (const event of one.events) {
         if (event.end < view[0]) continue;
@@ -411,7 +419,7 @@
       if (event.end >= view[0] && event.start <= view[1]) ink.strokeRect(a, top + event.row * row + 2, size, row - 4);
       if (event.call === null) return;
       const call = shown.events[event.call];
-      const clamp = (at) => Math.max(left, Math.min(left + width(), x(at)));
+      const clamp = (at) => Math.max(left, Math.min(left + width, x(at)));
       ink.lineWidth = 1;
       ink.beginPath();
       ink.moveTo(clamp(call.start), middle(call));
@@ -421,7 +429,11 @@
     function draw() {
       const scale = devicePixelRatio || 1, height = top + shown.lanes.length * row + 4;
       canvas.style.height = `${height}px`;
-      [canvas.width, canvas.height] = [canvas.clientWidth * scale, height * scale];
+      // Without a width it is out of sight; the observer draws it when that changes.
+      const whole = canvas.clientWidth;
+      if (whole === 0) return;
+      width = whole - left;
+      [canvas.width, canvas.height] = [whole * scale, height * scale];
       ink.setTransform(scale, 0, 0, scale, 0, 0);
       ink.font = "12px sans-serif";
       axis();
@@ -480,7 +492,7 @@
     canvas.addEventListener("wheel", (event) => {
       if (!event.ctrlKey && !event.metaKey) return;
       event.preventDefault();
-      zoom(event.deltaY < 0 ? 1.25 : 0.8, (event.offsetX - left) / width());
+      zoom(event.deltaY < 0 ? 1.25 : 0.8, (event.offsetX - left) / width);
     }, { passive: false });
     canvas.addEventListener("pointerdown", (event) => {
       [from, moved] = [event.clientX, false];
@@ -500,7 +512,7 @@
       if (from === null || !event.buttons) return;
       moved ||= Math.abs(event.clientX - from) > 3;
       if (!moved) return;
-      pan((from - event.clientX) / width());
+      pan((from - event.clientX) / width);
       from = event.clientX;
     });
     canvas.addEventListener("pointerup", (event) => {
@@ -536,7 +548,7 @@
   }
   Promise.all(all("[data-iterations]").map(async (figure) => {
     iterations(figure, await inflated(figure.dataset.iterations));
-  })).then(() => select(selected));
+  })).then(() => selected && select(selected));
   addEventListener("hashchange", follow);
   follow();
 })();

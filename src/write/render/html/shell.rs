@@ -1,4 +1,4 @@
-//! What stands around the body: head, navigation, style, script and the policy that admits only these two.
+//! What stands around the body: head, navigation, style, script and the policy that admits only these.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -15,6 +15,8 @@ const STYLE: &str = concat!(
     include_str!("../../../../templates/html/fonts.css"),
     include_str!("../../../../templates/html/report.css")
 );
+/// Before the body is read: the browser then lays out the first tab alone.
+const FIRST_SCRIPT: &str = r#"document.documentElement.classList.add("scripted")"#;
 const SCRIPT: &str = include_str!("../../../../templates/html/report.js");
 
 /// Lines of the cover that stand under the title; the others are folded.
@@ -56,6 +58,7 @@ pub(super) fn document(page: &Page, panels: &[Panel]) -> String {
 <title>{title}</title>
 <link rel="icon" href="data:,"/>
 <style>{STYLE}</style>
+<script>{FIRST_SCRIPT}</script>
 </head>
 <body>
 <a class="skip" href="#main">{skip}</a>
@@ -68,13 +71,14 @@ pub(super) fn document(page: &Page, panels: &[Panel]) -> String {
         header = header(page),
         tabs = tabs(page, panels),
     );
-    for panel in panels {
+    for (n, panel) in panels.iter().enumerate() {
         let Panel { id, title, .. } = panel;
+        let class = if n == 0 { "panel shown" } else { "panel" };
         let title = escape(title);
         let contents = contents(page, panel);
         let _ = write!(
             out,
-            "<section id=\"{id}\" class=\"panel\">\n<h2>{title}</h2>\n{contents}{}</section>\n",
+            "<section id=\"{id}\" class=\"{class}\">\n<h2>{title}</h2>\n{contents}{}</section>\n",
             panel.body
         );
     }
@@ -135,11 +139,12 @@ fn selection(page: &Page) -> String {
     )
 }
 
-/// The policy: nothing but this style with its faces and this script.
+/// The policy: nothing but this style with its faces and these scripts.
 fn policy() -> String {
-    let [style, script] = [STYLE, SCRIPT].map(|text| base64(&Sha256::digest(text.as_bytes())));
+    let [style, first, script] =
+        [STYLE, FIRST_SCRIPT, SCRIPT].map(|text| base64(&Sha256::digest(text.as_bytes())));
     format!(
-        "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; img-src data:; font-src data:; \
+        "default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{first}' 'sha256-{script}'; img-src data:; font-src data:; \
          base-uri 'none'; form-action 'none'"
     )
 }
@@ -280,7 +285,7 @@ mod tests {
 
     #[test]
     fn script_and_style_end_where_they_should() {
-        for text in [STYLE, SCRIPT] {
+        for text in [STYLE, FIRST_SCRIPT, SCRIPT] {
             assert!(!text.contains("</") && !text.contains("<!--") && !text.contains("]]>"));
         }
     }

@@ -207,6 +207,8 @@ def phases_of(gpu, ops, iterations, captured):
             phase = "after stages"
         else:
             name = f"{before[0].name} → {after[0].name}"
+            if not {before[0].phase, after[0].phase} <= {MEASURED, SLOW}:
+                phase = "next to excluded iterations"
         yield phase, name, end - start, common([(start, end)], busy_of_gpu)
 
 

@@ -11,7 +11,12 @@ use rooflens_units::Time;
 use crate::{Analyzed, Pair};
 
 /// Words of data files for time between stages.
-pub(crate) const BETWEEN: &str = Phase::Between { from: 0, to: 0 }.label();
+pub(crate) const BETWEEN: &str = Phase::Between {
+    from: 0,
+    to: 0,
+    is_measured: true,
+}
+.label();
 
 /// What stands between the names of both stages.
 pub(crate) const ARROW: &str = " → ";

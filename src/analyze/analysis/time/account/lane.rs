@@ -246,11 +246,13 @@ pub(super) fn segments(facts: &Facts, pass: PassId, gpu: GpuId, window: Interval
             });
         }
     };
-    let (mut now, mut last) = (window.0, None);
+    let mut now = window.0;
+    let mut last: Option<&StageInstance> = None;
     for ((start, end), index, instance) in instances {
-        let between = last.map_or(Phase::BeforeStages, |from| Phase::Between {
-            from,
+        let between = last.map_or(Phase::BeforeStages, |last| Phase::Between {
+            from: last.stage,
             to: instance.stage,
+            is_measured: last.excluded.is_none() && instance.excluded.is_none(),
         });
         add((now, start), between, None);
         let phase = Phase::Stage {
@@ -260,7 +262,7 @@ pub(super) fn segments(facts: &Facts, pass: PassId, gpu: GpuId, window: Interval
         };
         add((now.max(start), now.max(end)), phase, Some(index));
         if end > now {
-            (now, last) = (end, Some(instance.stage));
+            (now, last) = (end, Some(instance));
         }
     }
     let rest = last.map_or(Phase::BeforeStages, |_| Phase::AfterStages);

@@ -70,6 +70,8 @@ pub enum Phase {
         from: usize,
         /// The stage that starts.
         to: usize,
+        /// Whether both iterations count: next to a warm-up lies one-time work.
+        is_measured: bool,
     },
     /// After the last iteration.
     AfterStages,
@@ -98,7 +100,10 @@ impl Phase {
         match self {
             Self::BeforeStages => "before stages",
             Self::Stage { iterations, .. } => iterations.label(),
-            Self::Between { .. } => "between stages",
+            Self::Between {
+                is_measured: true, ..
+            } => "between stages",
+            Self::Between { .. } => "next to excluded iterations",
             Self::AfterStages => "after stages",
         }
     }
@@ -107,7 +112,7 @@ impl Phase {
     pub fn name(self, session: &Session, facts: &Facts) -> String {
         match self {
             Self::Stage { stage, process, .. } => label(session, facts, stage, process),
-            Self::Between { from, to } => {
+            Self::Between { from, to, .. } => {
                 format!("{} → {}", facts.stages[from].name, facts.stages[to].name)
             }
             Self::BeforeStages | Self::AfterStages => String::new(),

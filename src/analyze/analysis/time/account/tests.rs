@@ -108,6 +108,32 @@ fn work_of_others_is_no_busy_time_of_a_step() {
 }
 
 #[test]
+fn time_next_to_an_excluded_iteration_is_a_phase_of_its_own() {
+    // A cold step of 300, then five of 10, 11, 12, 13 and 14; the next step starts 100, 90, 89, 88 and 87 later.
+    let mut events = String::new();
+    let mut start = 0;
+    for (length, pause) in [(300, 100), (10, 90), (11, 89), (12, 88), (13, 87), (14, 0)] {
+        let (launch, end) = (start + 1, start + length);
+        events += &format!("range step {start}..{end}\n");
+        events += &format!(
+            "launch {launch}..{} -> gemm {}..{end}\n",
+            launch + 1,
+            launch + 2
+        );
+        start = end + pause;
+    }
+    let between: Vec<(bool, i64)> = tree(&events)
+        .into_iter()
+        .filter_map(|(_, kind, time)| match kind {
+            NodeKind::Phase(Phase::Between { is_measured, .. }) => Some((is_measured, time)),
+            _ => None,
+        })
+        .collect();
+    // Kernels begin 3 after their range.
+    assert_eq!(between, [(false, 103), (true, 93 + 92 + 91 + 90)]);
+}
+
+#[test]
 fn an_iteration_far_longer_than_most_is_slow() {
     // Steps of 10, 11, 10, 12, 10 and 40; of the first five none is slow, however small their spread.
     let slow = |lengths: &[i64]| {

@@ -99,7 +99,8 @@ impl<'a> Asked<'a> {
             let deadline = *watched.lock().unwrap_or_else(PoisonError::into_inner);
             deadline.is_some_and(|deadline| Instant::now() > deadline)
         };
-        let database = Database::new(&Arc::new(session), datasets, is_over)
+        let memory = args.memory.saturating_mul(1 << 20);
+        let database = Database::new(&Arc::new(session), datasets, memory, is_over)
             .map_err(|error| CliError::Query(error.to_string()))?;
         Ok(Self {
             args,
@@ -161,6 +162,10 @@ impl<'a> Asked<'a> {
             )),
             QueryError::UnknownTable { .. } if !self.args.report => CliError::Query(format!(
                 "{error}; --report adds the data sets of the report"
+            )),
+            QueryError::Memory => CliError::Query(format!(
+                "{error}; --memory MIB allows more than {} MiB",
+                self.args.memory
             )),
             error => CliError::Query(error.to_string()),
         })

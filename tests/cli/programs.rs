@@ -188,3 +188,28 @@ fn captures_of_other_gpus_are_compared_only_if_that_is_allowed() {
         );
     }
 }
+
+/// Two hundred thousand rows of some 100 bytes, sorted and then kept.
+const LARGE: &str = "with recursive n(i) as (select 1 union all select i + 1 from n where i < 200000) \
+    select printf('%0100d', i) as text from n order by text desc";
+
+#[test]
+fn a_query_takes_no_more_memory_than_it_may() {
+    let ask = |memory: &str| rooflens(&["query", ONE_KERNEL, LARGE, "--csv", "--memory", memory]);
+    let small = ask("8");
+    assert_eq!(small.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&small.stderr);
+    assert!(message.contains("--memory"), "{message}");
+    let large = ask("512");
+    assert_eq!(large.status.code(), Some(0));
+    assert_eq!(
+        large.stdout.iter().filter(|byte| **byte == b'\n').count(),
+        200_001
+    );
+    let late =
+        "with recursive n(i) as (select 1 union all select i + 1 from n) select max(i) from n";
+    let late = rooflens(&["query", ONE_KERNEL, late, "--timeout", "1"]);
+    assert_eq!(late.status.code(), Some(2));
+    let message = String::from_utf8_lossy(&late.stderr);
+    assert!(message.contains("--timeout"), "{message}");
+}

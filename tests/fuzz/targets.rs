@@ -8,7 +8,7 @@ use rooflens::bundle::{self, ArtifactFile, PackOptions};
 use rooflens::diagnostic::{Diagnostics, Severity};
 use rooflens::hardware::Hardware;
 use rooflens::ingest::nsys;
-use rooflens::query::Database;
+use rooflens::query::{Database, MEMORY};
 use rooflens::session::Session;
 use rooflens::session::budget::{Inflation, rows_of};
 use rooflens::session::table::Cell;
@@ -387,6 +387,6 @@ pub(crate) fn query(data: &[u8]) {
     let session = read(&path).expect("it is a trace").session;
     let began = Instant::now();
     let late = move || began.elapsed() > Duration::from_secs(2);
-    let database = Database::new(&Arc::new(session), &[], late).expect("SQLite is set up");
+    let database = Database::new(&Arc::new(session), &[], MEMORY, late).expect("SQLite is set up");
     let _ = database.ask(sql, 1000);
 }

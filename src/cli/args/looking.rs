@@ -130,4 +130,7 @@ pub(in crate::cli) struct Query {
     /// Seconds after which a query is stopped; 0 for never.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     pub(in crate::cli) timeout: u64,
+    /// Memory that SQLite and the answers may take together, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = crate::query::MEMORY >> 20, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(in crate::cli) memory: u64,
 }

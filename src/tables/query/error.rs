@@ -50,7 +50,7 @@ pub enum QueryError {
     #[error("the query was stopped")]
     Stopped,
     /// Its answer or what it sorts takes too much memory.
-    #[error("the query takes too much memory; ask for fewer rows or columns")]
+    #[error("the query takes more memory than it may; ask for fewer rows or columns")]
     Memory,
     /// It is not SQL, or no SQL that can be answered.
     #[error("{0}")]

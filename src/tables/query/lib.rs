@@ -39,11 +39,11 @@ pub const CATALOGUE: &str = "columns";
 /// Instructions of SQLite's machine between two looks at whether to stop.
 const STEPS: i32 = 10_000;
 
-/// Bytes that SQLite may take, for sorting and grouping.
-const MEMORY: i64 = 4 << 30;
+/// Bytes that a query takes at the most where nobody says otherwise: 4 GiB.
+pub const MEMORY: u64 = 4 << 30;
 
-/// Bytes that an answer may take.
-const ANSWER: usize = 2 << 30;
+/// Part of the memory that answers may take; SQLite sorts and groups in the rest.
+const ANSWERS_PART: u64 = 3;
 
 /// Longest text that a function may make, longest statement, in bytes.
 const LIMITS: [(Limit, i32); 2] = [
@@ -61,6 +61,8 @@ const FORBIDDEN: [&str; 2] = ["load_extension", "fts3_tokenizer"];
 pub struct Database {
     connection: Connection,
     tables: Vec<Described>,
+    /// Bytes that answers may take.
+    answers: usize,
 }
 
 /// A table as queries see it.
@@ -114,14 +116,15 @@ impl Described {
 }
 
 impl Database {
-    /// Makes the tables of a session and data sets of its report known to SQLite. `stop` is asked now and then while a
-    /// statement runs: true ends the statement.
+    /// Makes the tables of a session and data sets of its report known to SQLite. Queries take `memory` bytes at the most, of
+    /// SQLite in the whole process. `stop` is asked now and then while a statement runs: true ends the statement.
     ///
     /// # Errors
     /// SQLite cannot be set up, which is a defect.
     pub fn new(
         session: &Arc<Session>,
         datasets: &[Dataset],
+        memory: u64,
         stop: impl FnMut() -> bool + Send + 'static,
     ) -> Result<Self, QueryError> {
         let mut tables = Vec::new();
@@ -129,9 +132,16 @@ impl Database {
             tables.push(Described::of(table(session)));
         }
         tables.extend(datasets.iter().map(results::described));
+        let answers = memory / ANSWERS_PART;
         let connection = open(session, datasets, &tables, stop);
-        let connection = connection.map_err(|error| error::setup(&error))?;
-        Ok(Self { connection, tables })
+        let mut connection = connection.map_err(|error| error::setup(&error))?;
+        limit_heap(&mut connection, memory - answers).map_err(|error| error::setup(&error))?;
+        let answers = usize::try_from(answers).unwrap_or(usize::MAX);
+        Ok(Self {
+            connection,
+            tables,
+            answers,
+        })
     }
 
     /// The tables, those without rows too.
@@ -147,13 +157,21 @@ impl Database {
         let explained = |error| error::explained(error, sql, &self.tables);
         let mut answers = Vec::new();
         let mut batch = Batch::new(&self.connection, sql);
+        let mut room = self.answers;
         while let Some(mut statement) = batch.next().map_err(explained)? {
-            answers.push(self.rows(&mut statement, limit).map_err(explained)?);
+            let answer = self.rows(&mut statement, limit, &mut room);
+            answers.push(answer.map_err(explained)?);
         }
         Ok(answers)
     }
 
-    fn rows(&self, statement: &mut Statement<'_>, limit: usize) -> Result<Answer, rusqlite::Error> {
+    /// The rows of a statement; `room` is what is left for the answers of all.
+    fn rows(
+        &self,
+        statement: &mut Statement<'_>,
+        limit: usize,
+        room: &mut usize,
+    ) -> Result<Answer, rusqlite::Error> {
         let mut answer = Answer::default();
         let mut bools = Vec::new();
         for column in statement.columns() {
@@ -161,7 +179,7 @@ impl Database {
             let name = distinct(column.name(), &answer.columns);
             answer.columns.push(name);
         }
-        let (mut rows, mut taken) = (statement.query([])?, 0);
+        let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             answer.cut = answer.rows.len() == limit;
             if answer.cut {
@@ -171,10 +189,8 @@ impl Database {
             for (column, is_bool) in bools.iter().enumerate() {
                 cells.push(value(row.get_ref(column)?, *is_bool));
             }
-            taken += cells.iter().map(answer::bytes).sum::<usize>();
-            if taken > ANSWER {
-                return Err(error::too_large());
-            }
+            let taken = cells.iter().map(answer::bytes).sum();
+            *room = room.checked_sub(taken).ok_or_else(error::too_large)?;
             answer.rows.push(cells);
         }
         Ok(answer)
@@ -218,16 +234,19 @@ fn open(
     // An unknown "name" is an error and not a text.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false)?;
     // Sorting stays in memory: nothing is written anywhere.
-    connection.execute_batch(&format!(
-        "pragma temp_store = memory; pragma hard_heap_limit = {MEMORY}; pragma trusted_schema = off;"
-    ))?;
+    connection.execute_batch("pragma temp_store = memory; pragma trusted_schema = off;")?;
     functions::add(&connection)?;
     vtab::add(&connection, session)?;
     results::add(&connection, datasets, &tables[TABLES.len()..])?;
     describe(&connection, tables)?;
-    connection.authorizer(Some(allowed))?;
     connection.progress_handler(STEPS, Some(stop))?;
     Ok(connection)
+}
+
+/// Sets the limit of all memory that SQLite takes. From then on statements only read.
+fn limit_heap(connection: &mut Connection, bytes: u64) -> Result<(), rusqlite::Error> {
+    connection.execute_batch(&format!("pragma hard_heap_limit = {bytes}"))?;
+    connection.authorizer(Some(allowed))
 }
 
 /// Fills the table of all columns.

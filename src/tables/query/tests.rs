@@ -54,7 +54,7 @@ fn session() -> Session {
 }
 
 fn database() -> Database {
-    Database::new(&Arc::new(session()), &[], || false).expect("SQLite is set up")
+    Database::new(&Arc::new(session()), &[], MEMORY, || false).expect("SQLite is set up")
 }
 
 /// The cells of an answer, columns divided by `|`, rows by lines.
@@ -213,7 +213,8 @@ fn a_query_is_stopped_when_asked() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&asked);
     let stop = move || counted.fetch_add(1, Ordering::Relaxed) == 3;
-    let database = Database::new(&Arc::new(session()), &[], stop).expect("SQLite is set up");
+    let database =
+        Database::new(&Arc::new(session()), &[], MEMORY, stop).expect("SQLite is set up");
     let endless =
         "with recursive n(i) as (select 1 union all select i + 1 from n) select count(*) from n";
     assert!(matches!(database.ask(endless, 1), Err(QueryError::Stopped)));
@@ -337,8 +338,8 @@ fn data_sets_of_the_report_are_tables_of_their_own_schema() {
         columns,
         rows: vec![gemm.to_vec(), copy.to_vec()],
     };
-    let database =
-        Database::new(&Arc::new(session()), &[kernels], || false).expect("SQLite is set up");
+    let database = Database::new(&Arc::new(session()), &[kernels], MEMORY, || false)
+        .expect("SQLite is set up");
     let ask = |sql: &str| database.ask(sql, 10).expect("SQL").remove(0).rows;
     let text = |text: &str| Some(Value::Text(text.to_owned()));
     assert_eq!(

@@ -9,6 +9,9 @@ use crate::hardware::UnknownGpu;
 use crate::pipeline::{LoadTestError, NotesError, NothingToReport, OpenError, UnknownStage};
 use crate::render::RenderError;
 
+/// Exit code of an input of no use.
+pub(super) const UNUSABLE: u8 = 3;
+
 /// Why a command ended.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CliError {
@@ -79,7 +82,7 @@ impl CliError {
         match self {
             Self::Gate(_) | Self::Errors(_) => 1,
             Self::Usage(_) | Self::Config(_) | Self::Query(_) => 2,
-            Self::Bundle(_) | Self::Unusable { .. } | Self::Strict(_) => 3,
+            Self::Bundle(_) | Self::Unusable { .. } | Self::Strict(_) => UNUSABLE,
             Self::Render(_) | Self::Write { .. } => 4,
             Self::Regression(_) => 5,
         }

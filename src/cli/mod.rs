@@ -6,6 +6,8 @@ mod baseline;
 mod bundles;
 mod compare;
 mod error;
+#[cfg(unix)]
+mod exhaustion;
 mod experiments;
 mod files;
 mod gate;
@@ -48,6 +50,8 @@ const MAX_THREADS: usize = 1024;
 /// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written,
 /// 5 a regression.
 pub fn main() -> ExitCode {
+    #[cfg(unix)]
+    exhaustion::is_an_answer();
     let mut plain = Term::new(true, Color::Auto);
     let (words, file) = match command_line() {
         Ok(CommandLine::Run(words, file)) => (words, file),

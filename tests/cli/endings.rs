@@ -240,3 +240,32 @@ fn a_kill_leaves_the_old_report_the_new_one_or_a_mark() {
         assert!(inside.is_empty() || inside == ["new"], "{inside:?}");
     }
 }
+
+#[test]
+fn memory_that_runs_out_is_an_unusable_input() {
+    let fixture = crate::support::path("h200-llama-1b");
+    let folder = tempfile::tempdir().expect("a folder");
+    let (mut refused, mut read) = (0, 0);
+    // From too little for the tables to enough for the report.
+    for megabytes in [150, 200, 250, 300, 350, 400, 500, 600, 800, 4000] {
+        let limited = format!("ulimit -v {}; exec \"$0\" \"$@\"", megabytes * 1024);
+        let output = Command::new("sh")
+            .args(["-c", &limited, env!("CARGO_BIN_EXE_rooflens")])
+            .args(["--quiet", "--threads", "2", "report"])
+            .arg(&fixture)
+            .arg("-o")
+            .arg(folder.path().join("report.md"))
+            .output()
+            .expect("sh runs");
+        match output.status.code() {
+            Some(0) => read += 1,
+            Some(3) => {
+                refused += 1;
+                let message = String::from_utf8_lossy(&output.stderr).into_owned();
+                assert!(message.contains("memory"), "{megabytes} MB: {message}");
+            }
+            other => panic!("{megabytes} MB: {other:?}, {:?}", output.status.signal()),
+        }
+    }
+    assert!(refused > 0 && read > 0, "{refused} refused, {read} read");
+}

@@ -48,8 +48,8 @@ pub use identify::{Prefix, identify};
 /// Recordings that are read of an input: analyses look at all of them for each.
 const MAX_PASSES: usize = 1024;
 
-/// Bytes of memory that a report takes for each byte of tables: sorted copies, results and pages.
-const MEMORY_OF_ROWS: u64 = 3;
+/// Bytes of memory that a report takes for each byte of tables at the most: sorted copies, results and pages.
+const MEMORY_OF_ROWS: u64 = 4;
 
 /// Refuses an artifact of more GPUs or processes.
 fn check_count(of: &'static str, count: usize) -> Result<(), IngestError> {
@@ -166,7 +166,7 @@ pub const TOO_LARGE: &str = "ingest/memory";
 
 fn too_large(file: &ArtifactFile, memory: u64) -> Diagnostic {
     let gigabytes = memory as f64 / 1e9;
-    let message = format!("needs more than the {gigabytes:.1} GB of memory that are there");
+    let message = format!("needs more than the {gigabytes:.1} GB of memory that are available");
     let large = Diagnostic::new(Severity::Error, TOO_LARGE, message).artifact(&file.path);
     large.hint("give it more memory, or fewer files at once")
 }

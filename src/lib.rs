@@ -32,6 +32,7 @@
 //! - [`sections`] shows results as [`document`]: metrics, tables, charts and words of one section a subject.
 //! - [`rules`] says what is slow, why, and what to do.
 //! - [`compare`] makes a report of what differs between two captures.
+//! - `lake` keeps results of many captures in one folder (feature `tables`).
 //! - [`microbench`] makes a report of microbenchmarks of a GPU.
 //! - [`predict`] bounds the times of a model before anything runs, and projects measured stages to other settings.
 //! - [`report`] arranges findings into a document; it never sees the tables.
@@ -48,6 +49,8 @@ pub use rooflens_diagnostic as diagnostic;
 pub use rooflens_document::{self as document, prose, report};
 pub use rooflens_hardware as hardware;
 pub use rooflens_ingest as ingest;
+#[cfg(feature = "tables")]
+pub use rooflens_lake as lake;
 pub use rooflens_microbench as microbench;
 #[cfg(feature = "tables")]
 pub use rooflens_parquet as parquet;

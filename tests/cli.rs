@@ -31,6 +31,7 @@ fn help_shows_examples_and_every_command_has_help() {
         "predict",
         "kernels",
         "query",
+        "lake",
         "validate",
         "pack",
         "unpack",

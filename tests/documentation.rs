@@ -30,7 +30,7 @@ fn all_columns_are_in_the_data_document() {
     let path = root().join("docs/data.md");
     let document = fs::read_to_string(&path).expect("readable");
     let (written, _) = document.split_once(MARKER).expect("the marker is there");
-    let expected = format!("{written}{MARKER}{}{}", datasets(), tables());
+    let expected = format!("{written}{MARKER}{}{}{}", datasets(), tables(), results());
     if std::env::var("SNAPSHOTS").as_deref() == Ok("overwrite") {
         fs::write(&path, &expected).expect("writable");
         return;
@@ -65,6 +65,12 @@ fn tables() -> String {
         }
     }
     text
+}
+
+/// The tables of results by their declaration.
+fn results() -> String {
+    let intro = "\n## Results\n\nTables of `--format results` and of lakes. Each row begins with the columns of its capture:\n\n";
+    format!("{intro}{}", rooflens::lake::schema::markdown())
 }
 
 /// The data sets of a report by the heads of its CSV files, with the headings of the catalogue.

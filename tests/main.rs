@@ -12,6 +12,7 @@ mod hostile;
 mod ingest_nsys;
 mod ingest_torch;
 mod kernel_lists;
+mod lake;
 mod layouts;
 mod names;
 mod output;

@@ -32,6 +32,21 @@ fn the_schemas_are_those_of_the_types() {
 }
 
 #[test]
+fn the_schema_of_results_is_that_of_the_tables() {
+    let path = root().join("schemas/results.v1.schema.json");
+    let schema = rooflens::lake::schema::json_schema();
+    let text = serde_json::to_string_pretty(&schema).expect("a schema is JSON") + "\n";
+    if std::env::var("SNAPSHOTS").as_deref() == Ok("overwrite") {
+        fs::write(&path, &text).expect("writable");
+    }
+    let kept = fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "the schema is stale; write it with SNAPSHOTS=overwrite"
+    );
+}
+
+#[test]
 fn every_manifest_is_valid() {
     let manifests = find(&root().join("fixtures"), "manifest.json");
     assert!(manifests.len() >= 6, "found {} manifests", manifests.len());

@@ -1,5 +1,6 @@
 //! Arguments, and nothing but arguments.
 
+mod lakes;
 mod looking;
 
 use std::num::{NonZeroUsize, ParseFloatError};
@@ -12,6 +13,7 @@ use crate::compare::Pair;
 use crate::compare::conditions::Subject;
 use crate::compare::gate::Limit;
 
+pub(super) use lakes::Lake;
 pub(super) use looking::{Inspect, Kernels, Metrics, Query, Sort};
 
 const EXAMPLES: &str = "\
@@ -126,6 +128,9 @@ pub(super) enum Command {
     /// The templates of the PDF.
     #[command(subcommand, arg_required_else_help = false)]
     Templates(Templates),
+    /// Keep results of many captures in one folder.
+    #[command(subcommand)]
+    Lake(Lake),
     /// Print the table of GPUs, or all peaks of those that a name leads to, with the source of each.
     Gpus {
         /// Name or a part of it, such as h100
@@ -558,7 +563,7 @@ pub(super) struct Output {
     /// Document to write as PDF, HTML or Markdown. Default: the report, as HTML with the appendix; into a folder, all.
     #[arg(long, value_enum)]
     pub(super) kind: Option<Kind>,
-    /// Output format. Default: from the file extension; into a folder, all but the last three. Repeatable.
+    /// Output format. Default: from the file extension; into a folder, all but the last four. Repeatable.
     #[arg(long = "format", value_enum, value_name = "FORMAT")]
     pub(super) formats: Vec<Format>,
     /// Language of the documents; data files keep their names and numbers.
@@ -669,6 +674,8 @@ pub(super) enum Format {
     Junit,
     /// The findings as workflow commands of GitHub.
     Github,
+    /// Results for a lake: one Parquet file a table, each row with its capture.
+    Results,
 }
 
 /// Rules for bound classes.

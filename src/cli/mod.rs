@@ -14,6 +14,7 @@ mod gate;
 mod gpus;
 mod inspect;
 mod kernels;
+mod lake;
 mod load;
 mod manual;
 mod metrics;
@@ -112,6 +113,7 @@ fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
         Command::Inspect(args) => inspect::run(args, term),
         Command::Metrics(args) => metrics::run(args, term),
         Command::Kernels(args) => kernels::run(args, term),
+        Command::Lake(args) => lake::run(args, term),
         Command::Query(args) => query::run(args, term),
         Command::Validate(args) => bundles::validate(args, term),
         Command::Pack(args) => bundles::pack(args, term),

@@ -280,6 +280,7 @@ impl Job<'_> {
             Format::Metrics => render::Format::Metrics,
             Format::Csv => render::Format::Csv,
             Format::Parquet => return (self.parquet)(),
+            Format::Results => return super::parquet::results(self.report),
             Format::Sarif => render::Format::Sarif,
             Format::Junit => render::Format::Junit,
             Format::Github => render::Format::Github,
@@ -317,8 +318,15 @@ fn check_output(output: &Path, stated: &[Format]) -> Result<(), CliError> {
     if to_one && formats.len() > 1 {
         return refused("is one file for several --format; give a folder");
     }
-    if to_one && matches!(formats[..], [Format::Csv | Format::Parquet]) {
-        return refused("CSV and Parquet are one file a table; give a folder, and --format");
+    if to_one
+        && matches!(
+            formats[..],
+            [Format::Csv | Format::Parquet | Format::Results]
+        )
+    {
+        return refused(
+            "CSV, Parquet and results are one file a table; give a folder, and --format",
+        );
     }
     let unknown = formats.is_empty() && extension(output).is_some_and(looks_like_a_format);
     if unknown && !output.is_dir() {

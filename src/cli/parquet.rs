@@ -31,6 +31,17 @@ pub(super) fn of_answer(answer: &Answer) -> Result<Vec<u8>, CliError> {
     missing(answer)
 }
 
+/// The results of a report, for a lake.
+pub(super) fn results(report: &Report) -> Result<Rendered, CliError> {
+    #[cfg(feature = "tables")]
+    return Ok(Rendered {
+        main: String::new(),
+        files: crate::lake::results(report)?,
+    });
+    #[cfg(not(feature = "tables"))]
+    missing(report)
+}
+
 #[cfg(feature = "tables")]
 fn files(
     files: Result<crate::parquet::Files, crate::parquet::TablesError>,
@@ -44,6 +55,6 @@ fn files(
 
 /// This build has no writer of Parquet.
 #[cfg(not(feature = "tables"))]
-fn missing<T, R>(_: &T) -> Result<R, CliError> {
+pub(super) fn missing<T, R>(_: &T) -> Result<R, CliError> {
     Err(RenderError::NotBuiltIn("Parquet").into())
 }

@@ -234,6 +234,7 @@ impl Capture {
             artifacts: self.artifacts(),
             title: cover.title,
             facts: cover.facts,
+            subject: sections::headline::of_results(context),
             notes: notes.map(|(artifact, text)| Notes { artifact, text }),
             ..Provenance::default()
         }

@@ -362,6 +362,7 @@ fn cover(report: &Report) -> Meta {
         captured_at: meta.captured_at.as_deref().map(date),
         generator: meta.generator.clone(),
         facts: meta.facts.iter().map(fact).collect(),
+        ..Meta::default()
     }
 }
 

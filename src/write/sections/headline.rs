@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use rooflens_schemas::{PassKind, StageKind};
+use rooflens_schemas::{PassKind, StageKind, Workload};
 
 use crate::{Context, is_same};
 use rooflens_analysis::counters::represent::matching::WHOLE;
@@ -13,6 +13,7 @@ use rooflens_analysis::engine::stage_names::kind_by_name;
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
+use rooflens_document::report::Subject;
 use rooflens_document::{Block, SectionContent, Table};
 use rooflens_session::GpuId;
 use rooflens_units::{Count, ImagesPerSecond, Ratio, Time, TokensPerSecond};
@@ -105,8 +106,56 @@ fn short_product(product: &str) -> &str {
     product[..end].trim()
 }
 
-/// GPUs that ran something, of passes that tell; else all that there are.
+/// What ran, in no language.
+pub fn of_results(context: &Context<'_>) -> Subject {
+    let session = context.session;
+    let products = products(context);
+    let names: Vec<&str> = products.iter().map(|(name, _)| *name).collect();
+    let family = session.model.as_ref().map(|model| model.family.as_str());
+    let family = family.filter(|family| !family.is_empty());
+    let model = family.or(session.workload.name.as_deref());
+    Subject {
+        gpu: names.join(", "),
+        gpus: products.iter().map(|(_, count)| count).sum(),
+        model: model.unwrap_or_default().to_owned(),
+        workload: sizes_of_results(&session.workload),
+    }
+}
+
+/// Type and sizes of a workload as they are stated: what must be the same for times to be compared.
+fn sizes_of_results(workload: &Workload) -> String {
+    let sizes = [
+        ("batch", workload.batch),
+        ("prompt", workload.prompt_tokens),
+        ("output", workload.output_tokens),
+        ("images", workload.images),
+    ];
+    let mut parts = Vec::new();
+    parts.extend(
+        workload
+            .dtype
+            .as_ref()
+            .map(|dtype| format!("dtype={dtype}")),
+    );
+    for (name, size) in sizes {
+        parts.extend(size.map(|size| format!("{name}={size}")));
+    }
+    parts.join(",")
+}
+
 fn gpus(context: &Context<'_>) -> String {
+    let mut parts = Vec::new();
+    for (name, count) in products(context) {
+        parts.push(match count {
+            1 => name.to_owned(),
+            count => format!("{count} × {name}"),
+        });
+    }
+    parts.join(", ")
+}
+
+/// Products that ran something and their number, of passes that tell; else all that there are.
+fn products<'a>(context: &Context<'a>) -> Vec<(&'a str, usize)> {
     let session = context.session;
     let used: BTreeSet<GpuId> = context.facts.ops.gpu.iter().copied().collect();
     let is_used = |row: usize| used.is_empty() || used.contains(&GpuId(row as u32));
@@ -125,14 +174,7 @@ fn gpus(context: &Context<'_>) -> String {
             *most = count.max(*most);
         }
     }
-    let mut parts = Vec::new();
-    for (name, count) in names {
-        parts.push(match count {
-            1 => name.to_owned(),
-            count => format!("{count} × {name}"),
-        });
-    }
-    parts.join(", ")
+    names
 }
 
 /// The count of a name, which is added with zero if it is new.

@@ -8,7 +8,7 @@ use rooflens_diagnostic::Diagnostics;
 use rooflens_schemas::{Manifest, MetricValue, Tool};
 use rooflens_units::Ratio;
 
-use super::{Meta, Notes, Report, Section, notes};
+use super::{Meta, Notes, Report, Section, Subject, notes};
 use crate::{
     Block, Catalogue, Cell, Dataset, Finding, Inline, Method, Quantity, SectionContent, Severity,
     Table, say, words,
@@ -65,6 +65,8 @@ pub struct Provenance<'a> {
     pub title: Option<String>,
     /// Lines of the cover.
     pub facts: Vec<(String, String)>,
+    /// What ran.
+    pub subject: Subject,
     /// The analyst's notes.
     pub notes: Option<Notes<'a>>,
     /// The group of the catalogue with the terms of the report; empty: those of captures.
@@ -86,6 +88,7 @@ impl Provenance<'_> {
                 version: Some(env!("CARGO_PKG_VERSION").to_owned()),
             },
             facts: self.facts.clone(),
+            subject: self.subject.clone(),
         }
     }
 }

@@ -76,6 +76,22 @@ pub struct Meta {
     pub generator: Tool,
     /// Lines of the cover: GPU, model, sizes, tools.
     pub facts: Vec<(String, String)>,
+    /// What ran, for results of many captures.
+    #[serde(skip)]
+    pub subject: Subject,
+}
+
+/// What ran on which GPUs, in no language.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Subject {
+    /// Product names of the GPUs that ran something, with commas between them.
+    pub gpu: String,
+    /// Their number.
+    pub gpus: usize,
+    /// Family of the model, else name of the workload.
+    pub model: String,
+    /// Type and sizes of the workload: `dtype=bf16,batch=8,prompt=1024,output=16`.
+    pub workload: String,
 }
 
 impl Meta {

@@ -1,0 +1,152 @@
+//! `rooflens lake`: results of many captures in one folder.
+
+use super::args::Lake as Args;
+use super::error::CliError;
+use super::term::Term;
+
+#[cfg(feature = "tables")]
+pub(super) use with_tables::run;
+
+/// This build has no Parquet.
+#[cfg(not(feature = "tables"))]
+pub(super) fn run(args: &Args, _: &mut Term) -> Result<(), CliError> {
+    super::parquet::missing(args)
+}
+
+#[cfg(feature = "tables")]
+mod with_tables {
+    use std::collections::BTreeSet;
+    use std::num::NonZeroUsize;
+    use std::path::{Path, PathBuf};
+
+    use rayon::prelude::*;
+
+    use super::{Args, CliError, Term};
+    use crate::cli::args::{Color, Input};
+    use crate::cli::load;
+    use crate::document::{Catalogue, Lang};
+    use crate::lake::{Added, Lake, LakeError, Staged, results, results_folder};
+    use crate::pipeline::{LoadTests, Study};
+    use crate::report::Report;
+    use crate::serving::analysis::{Options, Results};
+
+    /// Folders of results that become visible after one write to the disk.
+    const FOLDERS: usize = 256;
+
+    pub(in crate::cli) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
+        match args {
+            Args::Add {
+                lake,
+                bundles,
+                jobs,
+            } => add(lake, bundles, *jobs, term),
+            Args::Compact { lake } => compact(lake, term),
+        }
+    }
+
+    /// Adds results. What fails costs its capture, and is named at the end.
+    fn add(
+        root: &Path,
+        paths: &[PathBuf],
+        jobs: NonZeroUsize,
+        term: &mut Term,
+    ) -> Result<(), CliError> {
+        let lake = Lake::create(root)?;
+        let known = lake.captures()?;
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.get());
+        let pool = pool
+            .build()
+            .map_err(|error| CliError::Usage(format!("--jobs: {error}")))?;
+        let is_folder = |path: &&PathBuf| results_folder(path).is_some();
+        let (folders, bundles): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(is_folder);
+        // A report takes long: it is not to wait for others.
+        let chunks = folders.chunks(FOLDERS).chain(bundles.chunks(jobs.get()));
+        let (mut new, mut old, mut failed) = (0, 0, Vec::new());
+        for chunk in chunks {
+            term.step(format!("adding {}", chunk[0].display()));
+            let outcomes: Vec<_> = pool.install(|| {
+                let staged = chunk.par_iter().map(|path| stage(&lake, path, &known));
+                staged.collect()
+            });
+            let mut staged = Vec::new();
+            for (path, outcome) in chunk.iter().zip(outcomes) {
+                match outcome {
+                    Ok(Some(one)) => staged.push(one),
+                    Ok(None) => old += 1,
+                    Err(error) => failed.push((*path, error)),
+                }
+            }
+            for added in lake.publish(staged)? {
+                match added {
+                    Added::New => new += 1,
+                    Added::Known => old += 1,
+                }
+            }
+        }
+        term.note(&format!("{}: {new} added, {old} known", root.display()));
+        for (path, error) in &failed {
+            term.note(&format!("error: {}: {error}", path.display()));
+        }
+        match failed.len() {
+            0 => Ok(()),
+            count => Err(CliError::Errors(count)),
+        }
+    }
+
+    /// Puts the results of a path aside; none if its capture is known.
+    fn stage(
+        lake: &Lake,
+        path: &Path,
+        known: &BTreeSet<String>,
+    ) -> Result<Option<Staged>, CliError> {
+        if let Some(folder) = results_folder(path) {
+            return Ok(lake.stage_folder(&folder, known)?);
+        }
+        let Some(report) = report(path, known)? else {
+            return Ok(None);
+        };
+        Ok(Some(lake.stage(&results(&report)?)?))
+    }
+
+    /// The report of a capture or of a load test; none if it is known.
+    fn report(path: &Path, known: &BTreeSet<String>) -> Result<Option<Report>, CliError> {
+        let mut silent = Term::new(true, Color::Never);
+        let input = Input {
+            paths: vec![path.to_owned()],
+            ..Input::default()
+        };
+        let capture = load::load(&input, &mut silent)?;
+        if known.contains(&capture.bundle.id) {
+            return Ok(None);
+        }
+        match capture.study() {
+            Study::LoadTest { .. } => {
+                let tests = LoadTests::open(&input.paths, &[], &[], None, &mut |_| {})?;
+                let options = Options::default();
+                let results = Results::compute(&tests.input, &options);
+                let results = results.ok_or_else(|| CliError::from(capture.nothing_to_report()))?;
+                Ok(Some(tests.report(&results, Catalogue::english(), None)))
+            }
+            _ => load::report(&capture, &input, (Lang::En, true), &mut silent).map(Some),
+        }
+    }
+
+    fn compact(root: &Path, term: &mut Term) -> Result<(), CliError> {
+        let compacted = Lake::compact(root)?;
+        let (root, folders) = (root.display(), compacted.folders);
+        term.note(&format!("{root}: {folders} folders merged"));
+        for error in &compacted.errors {
+            term.note(&format!("error: {error}"));
+        }
+        match compacted.errors.len() {
+            0 => Ok(()),
+            count => Err(CliError::Errors(count)),
+        }
+    }
+
+    impl From<LakeError> for CliError {
+        fn from(error: LakeError) -> Self {
+            Self::unusable(error.to_string())
+        }
+    }
+}

@@ -1,0 +1,192 @@
+use std::fs;
+use std::path::Path;
+
+use rooflens_document::dataset::Column as Head;
+use rooflens_document::report::{Meta, Report, Subject};
+use rooflens_document::{Cell, Dataset};
+use rooflens_schemas::Unit;
+use tempfile::TempDir;
+
+use super::files::read;
+use super::lake::texts;
+use super::schema::{Column, KEY, TABLES, table};
+use super::{Added, Lake, LakeError, results};
+
+/// A report of one kernel.
+fn report(number: u32, time: &str) -> Report {
+    let kernels = Dataset {
+        id: "kernels",
+        title: String::new(),
+        columns: vec![
+            Head::text("short", ""),
+            Head::new("total_ns", "", Unit::Nanoseconds),
+        ],
+        rows: vec![vec![Cell::from("gemm"), Cell::Int(i64::from(number))]],
+    };
+    Report {
+        meta: Meta {
+            bundle: format!("run {number}"),
+            bundle_id: format!("{number:064x}"),
+            captured_at: Some(time.to_owned()).filter(|time| !time.is_empty()),
+            subject: Subject {
+                gpu: "NVIDIA H200".to_owned(),
+                gpus: 8,
+                ..Subject::default()
+            },
+            ..Meta::default()
+        },
+        datasets: vec![kernels],
+        ..Report::default()
+    }
+}
+
+fn add(lake: &Lake, report: &Report) -> Vec<Added> {
+    let staged = lake.stage(&results(report).unwrap()).unwrap();
+    lake.publish(vec![staged]).unwrap()
+}
+
+fn columns(name: &str) -> Vec<&'static Column> {
+    table(name).unwrap().all_columns().collect()
+}
+
+/// The captures of the kernels of all folders, sorted.
+fn captures(root: &Path) -> Vec<String> {
+    let lake = Lake::open(root).unwrap();
+    let mut captures = Vec::new();
+    for batch in lake.batches().unwrap() {
+        let frame = read(&batch.path.join("kernels.parquet"), &columns("kernels")).unwrap();
+        captures.extend(texts(&frame, "capture"));
+    }
+    captures.sort();
+    captures
+}
+
+#[test]
+fn a_row_has_the_key_of_its_capture_and_the_cells_of_its_data_set() {
+    let folder = TempDir::new().unwrap();
+    let files = results(&report(1, "2026-11-21T01:06:27Z")).unwrap();
+    let names: Vec<&String> = files.keys().collect();
+    assert_eq!(
+        names,
+        ["results/captures.parquet", "results/kernels.parquet"]
+    );
+    let path = folder.path().join("kernels.parquet");
+    fs::write(&path, &files["results/kernels.parquet"]).unwrap();
+    let frame = read(&path, &columns("kernels")).unwrap();
+    assert_eq!(texts(&frame, "run"), ["run 1"]);
+    assert_eq!(texts(&frame, "gpu"), ["NVIDIA H200"]);
+    assert_eq!(texts(&frame, "short"), ["gemm"]);
+    let number = |name: &str| frame.column(name).unwrap().get(0).unwrap().to_string();
+    assert_eq!(
+        (number("gpus"), number("total_ns")),
+        ("8".into(), "1.0".into())
+    );
+    // What is not known is missing, not empty and not zero.
+    for name in ["model", "commit", "name", "count"] {
+        assert!(
+            frame.column(name).unwrap().get(0).unwrap().is_null(),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn a_report_of_no_capture_has_no_results() {
+    let mut report = report(1, "");
+    report.meta.bundle_id = "../../etc".to_owned();
+    assert!(matches!(results(&report), Err(LakeError::NoCapture)));
+}
+
+#[test]
+fn a_capture_is_added_once_whoever_adds_it_and_when() {
+    let folder = TempDir::new().unwrap();
+    let lake = Lake::create(folder.path()).unwrap();
+    let other = Lake::create(folder.path()).unwrap();
+    let first = report(1, "2026-11-21T01:06:27Z");
+    let staged = [&lake, &other].map(|lake| lake.stage(&results(&first).unwrap()).unwrap());
+    let [one, two] = staged;
+    assert_eq!(lake.publish(vec![one]).unwrap(), [Added::New]);
+    assert_eq!(other.publish(vec![two]).unwrap(), [Added::Known]);
+    assert_eq!(add(&lake, &report(2, "")), [Added::New]);
+    assert!(folder.path().join("month=unknown").is_dir());
+    assert!(matches!(
+        Lake::compact(folder.path()),
+        Err(LakeError::Busy { .. })
+    ));
+    drop((lake, other));
+    assert_eq!(
+        captures(folder.path()),
+        [1, 2].map(|number| format!("{number:064x}"))
+    );
+}
+
+#[test]
+fn compaction_keeps_every_row_and_what_was_added_stays_known() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path();
+    let lake = Lake::create(root).unwrap();
+    for number in 1..=5 {
+        add(&lake, &report(number, "2026-10-01T00:00:00Z"));
+    }
+    add(&lake, &report(6, "2026-11-01T00:00:00Z"));
+    // What a killed writer leaves.
+    fs::create_dir(root.join("_staging/add-left")).unwrap();
+    drop(lake);
+    let before = captures(root);
+    let compacted = Lake::compact(root).unwrap();
+    assert_eq!((compacted.folders, compacted.errors.len()), (5, 0));
+    assert!(!root.join("_staging/add-left").exists());
+    assert_eq!(captures(root), before);
+    let lake = Lake::create(root).unwrap();
+    assert_eq!(lake.batches().unwrap().len(), 2);
+    let known: Vec<String> = lake.captures().unwrap().into_iter().collect();
+    assert_eq!(known, before);
+    add(&lake, &report(7, "2026-10-02T00:00:00Z"));
+    drop(lake);
+    assert_eq!(Lake::compact(root).unwrap().folders, 2);
+    assert_eq!(captures(root).len(), 7);
+}
+
+#[test]
+fn a_damaged_file_is_named_and_costs_its_month_the_compaction_and_no_row() {
+    let folder = TempDir::new().unwrap();
+    let root = folder.path();
+    let lake = Lake::create(root).unwrap();
+    for number in 1..=2 {
+        add(&lake, &report(number, "2026-10-01T00:00:00Z"));
+        add(&lake, &report(number + 2, "2026-11-01T00:00:00Z"));
+    }
+    let damaged = lake.batches().unwrap()[0].path.join("kernels.parquet");
+    fs::write(&damaged, b"PAR1 and no footer").unwrap();
+    drop(lake);
+    let compacted = Lake::compact(root).unwrap();
+    assert_eq!(compacted.folders, 2);
+    let [error] = &compacted.errors[..] else {
+        panic!("{:?}", compacted.errors);
+    };
+    assert!(error.to_string().contains("kernels.parquet"), "{error}");
+    assert_eq!(Lake::open(root).unwrap().captures().unwrap().len(), 4);
+}
+
+#[test]
+fn columns_are_named_once_and_by_their_unit() {
+    for table in TABLES {
+        let mut names: Vec<&str> = table.all_columns().map(|column| column.name).collect();
+        let count = names.len();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), count, "{}", table.name);
+        for column in table.columns {
+            let is_time = column.name.ends_with("_ns") || column.name == "ns";
+            assert_eq!(
+                is_time,
+                column.unit == "ns",
+                "{}.{}",
+                table.name,
+                column.name
+            );
+        }
+    }
+    assert!(TABLES.is_sorted_by_key(|table| table.name));
+    assert_eq!(KEY[0].name, "capture");
+}

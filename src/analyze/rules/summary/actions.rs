@@ -102,7 +102,7 @@ pub(super) fn first_actions<'a>(
         if !is_worth {
             continue;
         }
-        if is_room && action.adds_to(&actions) {
+        if is_room && action.adds_to(&actions) && action.adds_to_kernels(evidence, &actions) {
             left -= action.saved_of_run();
             actions.push(action);
             places.push(place);
@@ -235,6 +235,19 @@ impl<'a> Action<'a> {
         with.push(self.clone());
         let added = joint::saved(stage, &with) - joint::saved(stage, earlier);
         added >= self.gain.saved_ns * ADDS
+    }
+
+    /// The same of an action on kernels of the loop, over all stages.
+    fn adds_to_kernels(&self, evidence: &Evidence<'_>, earlier: &[Self]) -> bool {
+        let mut with = earlier.to_vec();
+        with.push(self.clone());
+        let (mut added, mut alone) = (Time::ZERO, Time::ZERO);
+        for stage in &evidence.stages {
+            let of_stage = joint::saved(stage, &with) - joint::saved(stage, earlier);
+            added += of_stage * stage.counted;
+            alone += joint::saved(stage, std::slice::from_ref(self)) * stage.counted;
+        }
+        self.kernels.is_empty() || added >= alone * ADDS
     }
 
     /// Whether it names another cause of the time that an earlier action saves in its stage: where many launches wait for

@@ -103,7 +103,6 @@
   else byId("unfold").addEventListener("click", () => {
     const open = !parts.every((part) => part.open);
     parts.forEach((part) => { part.open = open; });
-    fit(shown);
     press("unfold", open);
   });
 
@@ -142,7 +141,14 @@
     }
     target.scrollIntoView({ block: "start" });
   }
-  all("details").forEach((part) => part.addEventListener("toggle", () => part.open && fit(part)));
+  // Many may open at once, and to fit each lays out the page.
+  let due = 0;
+  all("details").forEach((part) => part.addEventListener("toggle", () => {
+    due ||= setTimeout(() => {
+      due = 0;
+      fit(shown);
+    });
+  }));
   // Paper has a width of its own, which tables are fitted to before they are printed.
   addEventListener("beforeprint", () => {
     root.classList.add("paper");
@@ -162,6 +168,8 @@
     const target = id && byId(decodeURIComponent(id));
     if (target) reveal(target);
     else if (!shown) open(panels[0]);
+    // A link within the page keeps the selection and the filters.
+    if (target && query === undefined) return remember();
     const state = new URLSearchParams(query);
     filters.forEach((control, name) => {
       if (!state.has(name)) return;

@@ -43,6 +43,13 @@ pub(crate) struct Launch<T> {
     pub module: Option<T>,
 }
 
+/// Where a kernel is launched: the modules around it, and its operator with shapes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Origin<'a> {
+    pub module: Option<&'a str>,
+    pub operator: Option<[&'a str; 2]>,
+}
+
 /// Name and grid.
 pub(crate) type Sized<'a> = (&'a str, Dim3);
 
@@ -56,11 +63,13 @@ pub(crate) struct Sum {
     pub time: Ns,
 }
 
-/// What the exchanged kernels of each place add up to, and all kernels of the aligned lists.
+/// What the exchanged kernels of each place and all kernels of each origin add up to, and all of the aligned lists.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Alignment<'a> {
     /// Exchanges, each with the sums of its kernels.
     pub exchanges: BTreeMap<Exchanged<'a>, Pair<BTreeMap<Sized<'a>, Sum>>>,
+    /// All kernels by origin: one that stays has that of either side, as replayed kernels have none.
+    pub origins: BTreeMap<Origin<'a>, Pair<BTreeMap<Sized<'a>, Sum>>>,
     /// The sums of all kernels.
     pub all: Pair<BTreeMap<Sized<'a>, Sum>>,
 }
@@ -68,6 +77,9 @@ pub(crate) struct Alignment<'a> {
 impl<'a> Alignment<'a> {
     /// Aligns two lists.
     pub(crate) fn new(mut lists: Pair<Vec<Launch<&'a str>>>) -> Self {
+        let origins = Pair::of(&lists, |list| {
+            list.iter().map(Launch::origin).collect::<Vec<_>>()
+        });
         keep_common_modules(&mut lists);
         let Some(mut common) = common(&mut lists) else {
             return Self::default();
@@ -77,6 +89,7 @@ impl<'a> Alignment<'a> {
             all: Pair::of(&lists, |list| sums(list)),
             ..Self::default()
         };
+        alignment.add_origins(&origins, &lists, &common);
         let end = (lists.before.len(), lists.after.len());
         let (mut before, mut after) = (0, 0);
         for (next_before, next_after) in common.into_iter().chain([end]) {
@@ -89,6 +102,33 @@ impl<'a> Alignment<'a> {
         }
         alignment.drop_swaps();
         alignment
+    }
+
+    /// Adds all kernels by origin.
+    fn add_origins(
+        &mut self,
+        origins: &Pair<Vec<Origin<'a>>>,
+        lists: &Pair<Vec<Launch<&'a str>>>,
+        common: &[(usize, usize)],
+    ) {
+        let mut joined = Pair {
+            before: origins.before.clone(),
+            after: origins.after.clone(),
+        };
+        for (x, y) in common {
+            let (before, after) = (origins.before[*x], origins.after[*y]);
+            let origin = Origin {
+                module: before.module.or(after.module),
+                operator: before.operator.or(after.operator),
+            };
+            (joined.before[*x], joined.after[*y]) = (origin, origin);
+        }
+        for (launch, origin) in lists.before.iter().zip(&joined.before) {
+            launch.add_to(&mut self.origins.entry(*origin).or_default().before);
+        }
+        for (launch, origin) in lists.after.iter().zip(&joined.after) {
+            launch.add_to(&mut self.origins.entry(*origin).or_default().after);
+        }
     }
 
     /// Adds what lies between two places in common, module by module.
@@ -347,9 +387,7 @@ fn keys(lists: Pair<&[Launch<&str>]>) -> Pair<Vec<u32>> {
 fn sums<'a>(list: &[Launch<&'a str>]) -> BTreeMap<Sized<'a>, Sum> {
     let mut sums: BTreeMap<Sized<'_>, Sum> = BTreeMap::new();
     for launch in list {
-        let sum = sums.entry((launch.name, launch.grid)).or_default();
-        sum.launches += 1;
-        sum.time += launch.time;
+        launch.add_to(&mut sums);
     }
     sums
 }
@@ -416,6 +454,21 @@ impl Iteration {
     /// The kernels in their order.
     pub(crate) fn launches(&self) -> Vec<Launch<&str>> {
         self.launches.iter().map(Launch::borrowed).collect()
+    }
+}
+
+impl<'a> Launch<&'a str> {
+    fn origin(&self) -> Origin<'a> {
+        Origin {
+            module: self.module,
+            operator: self.operator,
+        }
+    }
+
+    fn add_to(&self, sums: &mut BTreeMap<Sized<'a>, Sum>) {
+        let sum = sums.entry((self.name, self.grid)).or_default();
+        sum.launches += 1;
+        sum.time += self.time;
     }
 }
 
@@ -628,6 +681,41 @@ mod tests {
         // Modules of one side say nothing.
         let alone = exchanges("x p/a q/b y", "x f y");
         assert_eq!(alone, [("a b -> f".to_owned(), 1)]);
+    }
+
+    #[test]
+    fn replayed_kernels_have_the_module_and_operator_of_the_eager_ones() {
+        // A graph was launched by one call: its kernels have neither modules nor operators.
+        let mut before = list_of_modules("p/gemm p/add q/gemm q/mul");
+        for launch in &mut before {
+            let operator = match launch.name {
+                "gemm" => "mm",
+                name => name,
+            };
+            launch.operator = Some([operator, "[8, 8]"]);
+        }
+        let after = list("gemm add gemm new");
+        let alignment = Alignment::new(Pair { before, after });
+        let launches = |sums: &BTreeMap<Sized<'_>, Sum>| -> u64 {
+            sums.values().map(|sum| sum.launches).sum()
+        };
+        let rows: Vec<_> = alignment
+            .origins
+            .iter()
+            .map(|(origin, sums)| {
+                let operator = origin.operator.map(|[name, _]| name);
+                let launches = (launches(&sums.before), launches(&sums.after));
+                (origin.module, operator, launches)
+            })
+            .collect();
+        let expected = [
+            (None, None, (0, 1)),
+            (Some("p"), Some("add"), (1, 1)),
+            (Some("p"), Some("mm"), (1, 1)),
+            (Some("q"), Some("mm"), (1, 1)),
+            (Some("q"), Some("mul"), (1, 0)),
+        ];
+        assert_eq!(rows, expected);
     }
 
     #[test]

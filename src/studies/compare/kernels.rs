@@ -11,7 +11,7 @@ use rooflens_analysis::operators::call_tree::Spans;
 use rooflens_session::{Dim3, Ns};
 use rooflens_units::{Count, Ratio, Time};
 
-use crate::alignment::{Alignment, Iteration, Sized, Sum};
+use crate::alignment::{Alignment, Iteration, Origin, Sized, Sum};
 use crate::{Analyzed, Pair};
 
 /// A kernel of a stage in both captures, or kernels of which some replaced the others.
@@ -36,6 +36,19 @@ pub struct Use {
     pub launches: Count,
     /// Sum of durations.
     pub time: Time,
+}
+
+/// The kernels of a module and an operator in both captures.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OriginChange {
+    /// Stage.
+    pub stage: String,
+    /// The ranges and modules around the launches, within the iteration.
+    pub module: Option<String>,
+    /// Name and shapes of the operator that launched them.
+    pub operator: Option<[String; 2]>,
+    /// Use in an iteration.
+    pub used: Pair<Use>,
 }
 
 /// What became of a kernel.
@@ -120,6 +133,13 @@ impl Change {
     }
 }
 
+impl OriginChange {
+    /// Change of the time in an iteration.
+    pub fn difference(&self) -> Time {
+        self.used.after.time - self.used.before.time
+    }
+}
+
 /// Stage, class and name of a kernel.
 type Key = (String, KernelClass, String);
 
@@ -163,8 +183,8 @@ impl Change {
     }
 }
 
-/// The kernels of all stages that both captures have, the largest change first.
-pub(crate) fn changes(mut kernels: Pair<Kernels>) -> Vec<Change> {
+/// The kernels of all stages that both captures have, one by one and by origin, the largest change first.
+pub(crate) fn changes(mut kernels: Pair<Kernels>) -> (Vec<Change>, Vec<OriginChange>) {
     let stages = |kernels: &Kernels| -> BTreeSet<String> {
         kernels
             .used
@@ -173,10 +193,11 @@ pub(crate) fn changes(mut kernels: Pair<Kernels>) -> Vec<Change> {
             .collect()
     };
     let (stages_before, stages_after) = (stages(&kernels.before), stages(&kernels.after));
-    let mut changes = Vec::new();
+    let (mut changes, mut origins) = (Vec::new(), Vec::new());
     for stage in stages_before.intersection(&stages_after) {
-        changes.extend(exchanged(&mut kernels, stage));
+        changes.extend(exchanged(&mut kernels, stage, &mut origins));
     }
+    origins.sort_by(|a, b| b.difference().abs().total_cmp(&a.difference().abs()));
     kernels.before.divide();
     kernels.after.divide();
     let Pair { before, mut after } = kernels;
@@ -223,16 +244,37 @@ pub(crate) fn changes(mut kernels: Pair<Kernels>) -> Vec<Change> {
             .total_cmp(&size(a))
             .then_with(|| (&a.stage, &a.names).cmp(&(&b.stage, &b.names)))
     });
-    changes
+    (changes, origins)
 }
 
-/// Kernels of a stage that were exchanged at some places. Their use is taken from that of their names.
-fn exchanged(kernels: &mut Pair<Kernels>, stage: &str) -> Vec<Change> {
+/// Kernels of a stage that were exchanged at some places. Their use is taken from that of their names. Before that, adds
+/// the kernels by origin, where one is known.
+fn exchanged(
+    kernels: &mut Pair<Kernels>,
+    stage: &str,
+    origins: &mut Vec<OriginChange>,
+) -> Vec<Change> {
     let typical = Pair {
         before: kernels.before.typical.remove(stage).unwrap_or_default(),
         after: kernels.after.typical.remove(stage).unwrap_or_default(),
     };
     let alignment = Alignment::new(Pair::of(&typical, Iteration::launches));
+    let is_known = alignment
+        .origins
+        .keys()
+        .any(|origin| *origin != Origin::default());
+    for (origin, sums) in alignment.origins.iter().filter(|_| is_known) {
+        let (of_before, of_after) = (&kernels.before, &kernels.after);
+        origins.push(OriginChange {
+            stage: stage.to_owned(),
+            module: origin.module.map(str::to_owned),
+            operator: origin.operator.map(|texts| texts.map(str::to_owned)),
+            used: Pair {
+                before: of_before.used_at(stage, &sums.before, &alignment.all.before),
+                after: of_after.used_at(stage, &sums.after, &alignment.all.after),
+            },
+        });
+    }
     let mut changes = Vec::new();
     for ((before, after), sums) in alignment.exchanges {
         let taken = Pair {
@@ -321,31 +363,19 @@ impl Kernels {
     ) -> (Use, KernelClass) {
         let mut taken = Use::default();
         let mut largest = (Time::ZERO, KernelClass::default());
-        for ((name, grid), sum) in sums {
-            let is_of_name = |key: &&Key| key.0 == stage && key.2 == *name;
-            let (Some(key), Some(all)) =
-                (self.grids.keys().find(is_of_name), all.get(&(*name, *grid)))
-            else {
+        for (kernel, sum) in sums {
+            let Some((key, part)) = self.part(stage, *kernel, *sum, all) else {
                 continue;
             };
-            let key = key.clone();
+            let (key, grid) = (key.clone(), kernel.1);
             let Some(used) = self
                 .grids
                 .get_mut(&key)
-                .and_then(|grids| grids.get_mut(grid))
+                .and_then(|grids| grids.get_mut(&grid))
             else {
                 continue;
             };
-            let of_launches = sum.launches as f64 / all.launches as f64;
-            let of_time = match all.time > Ns::ZERO {
-                true => Ratio::of(sum.time, all.time).0,
-                false => of_launches,
-            };
-            let whole = self.whole.entry((key.clone(), *grid)).or_insert(*used);
-            let part = Use {
-                launches: whole.launches * of_launches,
-                time: whole.time * of_time,
-            };
+            self.whole.entry((key.clone(), grid)).or_insert(*used);
             used.launches -= part.launches;
             used.time -= part.time;
             taken.launches += part.launches;
@@ -358,12 +388,58 @@ impl Kernels {
                 used.time -= part.time;
             }
         }
-        let iterations = self.iterations(stage);
-        let taken = Use {
-            launches: taken.launches / iterations,
-            time: taken.time / iterations,
+        (self.per_iteration(stage, taken), largest.1)
+    }
+
+    /// The use of kernels at some places in an iteration.
+    fn used_at(
+        &self,
+        stage: &str,
+        sums: &BTreeMap<Sized<'_>, Sum>,
+        all: &BTreeMap<Sized<'_>, Sum>,
+    ) -> Use {
+        let mut used = Use::default();
+        for (kernel, sum) in sums {
+            if let Some((_, part)) = self.part(stage, *kernel, *sum, all) {
+                used.launches += part.launches;
+                used.time += part.time;
+            }
+        }
+        self.per_iteration(stage, used)
+    }
+
+    /// The part of the use of a kernel in all iterations that some of its places have.
+    fn part(
+        &self,
+        stage: &str,
+        kernel: Sized<'_>,
+        sum: Sum,
+        all: &BTreeMap<Sized<'_>, Sum>,
+    ) -> Option<(&Key, Use)> {
+        let (name, grid) = kernel;
+        let is_of_name = |(key, _): &(&Key, &Grids)| key.0 == stage && key.2 == name;
+        let (key, grids) = self.grids.iter().find(is_of_name)?;
+        let of_taken = self.whole.get(&(key.clone(), grid));
+        let whole = of_taken.or_else(|| grids.get(&grid))?;
+        let all = all.get(&kernel)?;
+        let of_launches = sum.launches as f64 / all.launches as f64;
+        let of_time = match all.time > Ns::ZERO {
+            true => Ratio::of(sum.time, all.time).0,
+            false => of_launches,
         };
-        (taken, largest.1)
+        let part = Use {
+            launches: whole.launches * of_launches,
+            time: whole.time * of_time,
+        };
+        Some((key, part))
+    }
+
+    fn per_iteration(&self, stage: &str, used: Use) -> Use {
+        let iterations = self.iterations(stage);
+        Use {
+            launches: used.launches / iterations,
+            time: used.time / iterations,
+        }
     }
 
     fn iterations(&self, stage: &str) -> f64 {

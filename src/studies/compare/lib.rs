@@ -116,6 +116,8 @@ pub struct Comparison {
     pub explanations: Vec<explanations::Explanation>,
     /// Kernels of each stage, the largest change first.
     pub kernels: Vec<kernels::Change>,
+    /// The same by module and operator.
+    pub origins: Vec<kernels::OriginChange>,
     /// Findings of either capture.
     pub findings: Vec<findings::Change>,
     /// Recorded settings that differ.
@@ -150,7 +152,7 @@ pub fn compare(sides: Pair<Side>, least: Ratio) -> Comparison {
         before: before.places,
         after: after.places,
     });
-    let kernels = kernels::changes(Pair {
+    let (kernels, origins) = kernels::changes(Pair {
         before: before.kernels,
         after: after.kernels,
     });
@@ -178,6 +180,7 @@ pub fn compare(sides: Pair<Side>, least: Ratio) -> Comparison {
         findings,
         account,
         kernels,
+        origins,
         settings,
         times,
         least,

@@ -21,7 +21,7 @@ use rooflens_units::{Ratio, Time};
 use crate::account::{self, Change as AccountChange, Part};
 use crate::conditions::{Condition, Setting};
 use crate::findings::Change as FindingChange;
-use crate::kernels::Change as KernelChange;
+use crate::kernels::{Change as KernelChange, OriginChange};
 pub use experiments::report_of_experiments;
 pub use figures::report_of_figures;
 use measurements::Words;
@@ -319,6 +319,31 @@ impl<'a> Pages<'a> {
         let is_changed = |change: &&KernelChange| change.difference() != Time::ZERO;
         let changed = rows.iter().filter(is_changed).count();
         let caption = words!(self, "compare.kernels");
+        let mut content = of_table(&table, rows, caption, SHOWN.min(changed));
+        let SectionContent { main, datasets, .. } = self.origins();
+        content.main.extend(main);
+        content.datasets.extend(datasets);
+        content
+    }
+
+    /// The kernels by module and operator.
+    fn origins(&self) -> SectionContent {
+        let rows = &self.comparison.origins;
+        let table = columns! { self, "compare_origins", change: &OriginChange => {
+            let operator = change.operator.as_ref();
+            name "stage" = change.stage.as_str(), page;
+            name "module" = change.module.clone(), page;
+            name "operator" = operator.map(|[name, _]| name.clone()), page;
+            name "shapes" = operator.map(|[_, shapes]| shapes.clone()), page;
+            Count "launches_before" = change.used.before.launches, page;
+            Count "launches_after" = change.used.after.launches, page;
+            time "before_ns" = change.used.before.time, page;
+            time "after_ns" = change.used.after.time, page;
+            time "difference_ns" = change.difference(), page;
+        } };
+        let is_changed = |change: &&OriginChange| change.difference() != Time::ZERO;
+        let changed = rows.iter().filter(is_changed).count();
+        let caption = words!(self, "compare.origins");
         of_table(&table, rows, caption, SHOWN.min(changed))
     }
 

@@ -460,23 +460,28 @@ fn a_library_that_is_exchanged_replaces_kernels_of_its_class() {
     );
 }
 
-/// One export with a step that ran eagerly and was replayed as a CUDA graph: the same kernels in the same order.
-#[test]
-fn a_step_in_a_graph_has_the_kernels_of_the_eager_one() {
+/// A packed file with a step in the range `eager` and replays of it in `decode_step`: a capture of each, with this file.
+fn eager_and_replayed(packed: &Path, name: &str) -> Pair<Capture> {
     let folder = tempfile::tempdir().unwrap();
-    let packed = fs::read_dir(path("h200-cuda-graph/nsys-node")).unwrap();
-    let mut exports = packed.map(|entry| entry.unwrap().path());
-    let export = exports.find(|path| path.extension().is_some_and(|end| end == "zst"));
-    let export = zstd::decode_all(fs::File::open(export.unwrap()).unwrap()).unwrap();
+    let file = zstd::decode_all(fs::File::open(packed).unwrap()).unwrap();
     let [before, after] = ["eager", "decode_step"].map(|range| {
         let bundle = folder.path().join(range);
         fs::create_dir(&bundle).unwrap();
-        fs::write(bundle.join("timeline.sqlite"), &export).unwrap();
+        fs::write(bundle.join(name), &file).unwrap();
         let rule = format!("[[stages]]\nname = \"step\"\nmatch = \"{range}\"\n");
         fs::write(bundle.join("workload.toml"), rule).unwrap();
         rooflens::open([bundle]).unwrap()
     });
-    let captures = Pair { before, after };
+    Pair { before, after }
+}
+
+/// One export with a step that ran eagerly and was replayed as a CUDA graph: the same kernels in the same order.
+#[test]
+fn a_step_in_a_graph_has_the_kernels_of_the_eager_one() {
+    let packed = fs::read_dir(path("h200-cuda-graph/nsys-node")).unwrap();
+    let mut exports = packed.map(|entry| entry.unwrap().path());
+    let export = exports.find(|path| path.extension().is_some_and(|end| end == "zst"));
+    let captures = eager_and_replayed(&export.unwrap(), "timeline.sqlite");
     let comparison = comparison_of(&captures, &[]);
     let conditions = comparison.conditions.iter();
     let subjects: Vec<Subject> = conditions.map(|condition| condition.subject).collect();
@@ -493,6 +498,37 @@ fn a_step_in_a_graph_has_the_kernels_of_the_eager_one() {
         (launches(|used| used.before), launches(|used| used.after)),
         (88.0, 88.0)
     );
+}
+
+/// Kernels of a replay have neither ranges nor operators: those of the eager step count.
+#[test]
+fn replayed_kernels_are_in_the_rows_of_the_eager_modules_and_operators() {
+    let trace = path("h200-graph-ranges/torch/trace.pt.trace.json.zst");
+    let captures = eager_and_replayed(&trace, "trace.pt.trace.json");
+    let comparison = comparison_of(&captures, &[]);
+    let mut rows: Vec<(&str, &str, &str, f64, f64)> = Vec::new();
+    for change in &comparison.origins {
+        let [operator, shapes] = change.operator.as_ref().unwrap();
+        let Pair { before, after } = change.used;
+        let launches = (before.launches.0, after.launches.0);
+        let module = change.module.as_deref().unwrap();
+        rows.push((module, operator, shapes, launches.0, launches.1));
+    }
+    rows.sort_by(|a, b| (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)));
+    // By Python: the range and the innermost operator around each launch of the eager step; 36 kernels in each replay.
+    let expected = [
+        ("mix", "aten::_fused_rms_norm", "[[64,1024],[],[],[]]", 4.0),
+        ("mix", "aten::add", "[[64,1024],[64,1024],[]]", 4.0),
+        ("mix", "aten::mm", "[[64,1024],[1024,1024]]", 4.0),
+        ("mlp", "aten::_fused_rms_norm", "[[64,1024],[],[],[]]", 4.0),
+        ("mlp", "aten::add", "[[64,1024],[64,1024],[]]", 4.0),
+        ("mlp", "aten::gelu", "[[64,4096],[]]", 4.0),
+        ("mlp", "aten::mm", "[[64,1024],[1024,4096]]", 4.0),
+        ("mlp", "aten::mm", "[[64,4096],[4096,1024]]", 8.0),
+    ];
+    let launched = expected
+        .map(|(module, operator, shapes, launches)| (module, operator, shapes, launches, launches));
+    assert_eq!(rows, launched);
 }
 
 /// Whatever differs, explanations sum to the change of an iteration, and both waterfalls to that of their times.

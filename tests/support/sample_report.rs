@@ -99,6 +99,7 @@ fn meta() -> Meta {
             fact("Passes", "baseline, nsys 2025.3, ncu 2025.2, PyTorch 2.8"),
             fact("Hostile", HOSTILE),
         ],
+        ..Meta::default()
     }
 }
 

@@ -150,7 +150,7 @@ pub const TABLES: &[Table] = &[
     Table {
         name: "gemms",
         dataset: "gemms",
-        doc: "A matrix product of one kernel and shape, per iteration of its stage.",
+        doc: "A GEMM of one kernel and shape, per iteration of its stage.",
         columns: columns! {
             kernel: Text "" "short name of the kernel",
             stage: Text "" "stage",

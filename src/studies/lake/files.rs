@@ -103,7 +103,7 @@ pub(crate) fn write(rows: Rows) -> Result<Vec<u8>, LakeError> {
     let path = format!("{}.parquet", rows.table.name);
     let path = Path::new(&path);
     let frame = DataFrame::new_infer_height(columns);
-    let frame = frame.map_err(|error| LakeError::damaged(path, error))?;
+    let frame = frame.map_err(|error| LakeError::damaged(path, &error))?;
     let mut bytes = Vec::new();
     Writer::new(&mut bytes, rows.table, path, frame)?.finish()?;
     Ok(bytes)
@@ -146,14 +146,14 @@ impl<W: Write> Writer<W> {
         let path = path.to_owned();
         match writer {
             Ok(writer) => Ok(Self { writer, path, rows }),
-            Err(error) => Err(LakeError::damaged(&path, error)),
+            Err(error) => Err(LakeError::damaged(&path, &error)),
         }
     }
 
     /// Adds rows.
     pub(crate) fn push(&mut self, rows: DataFrame) -> Result<(), LakeError> {
         let added = self.rows.vstack_mut_owned(rows);
-        added.map_err(|error| LakeError::damaged(&self.path, error))?;
+        added.map_err(|error| LakeError::damaged(&self.path, &error))?;
         if self.rows.height() >= ROW_GROUP {
             let group = self.rows.clear();
             self.write(group)?;
@@ -166,7 +166,7 @@ impl<W: Write> Writer<W> {
         let mut group = std::mem::replace(&mut self.rows, next);
         group.rechunk_mut();
         let written = self.writer.write_batch(&group);
-        written.map_err(|error| LakeError::damaged(&self.path, error))
+        written.map_err(|error| LakeError::damaged(&self.path, &error))
     }
 
     /// Writes the rest and the footer.
@@ -176,7 +176,7 @@ impl<W: Write> Writer<W> {
         let finished = self.writer.finish();
         finished
             .map(drop)
-            .map_err(|error| LakeError::damaged(&self.path, error))
+            .map_err(|error| LakeError::damaged(&self.path, &error))
     }
 }
 
@@ -185,14 +185,14 @@ fn open(path: &Path) -> Result<ParquetReader<File>, LakeError> {
     let file = File::open(path).map_err(LakeError::io(path))?;
     let mut reader = ParquetReader::new(file);
     let metadata = reader.get_metadata();
-    let metadata = metadata.map_err(|error| LakeError::damaged(path, error))?;
+    let metadata = metadata.map_err(|error| LakeError::damaged(path, &error))?;
     let pairs = metadata.key_value_metadata().iter().flatten();
     let mut versions = pairs.filter(|pair| pair.key == SCHEMA);
     match versions.next().and_then(|pair| pair.value.as_deref()) {
         Some(version) if version == VERSION.to_string() => Ok(reader),
         Some(version) => {
             let reason = format!("is of version {version}, and {VERSION} is read");
-            Err(LakeError::damaged(path, reason))
+            Err(LakeError::damaged(path, &reason))
         }
         None => Err(LakeError::damaged(path, "is no table of results")),
     }
@@ -205,7 +205,7 @@ pub(crate) fn check(path: &Path) -> Result<(), LakeError> {
 
 /// The rows of a file in the declared columns; one that the file lacks is missing in all rows.
 pub(crate) fn read(path: &Path, columns: &[&Column]) -> Result<DataFrame, LakeError> {
-    let damaged = |error| LakeError::damaged(path, error);
+    let damaged = |error| LakeError::damaged(path, &error);
     let mut reader = open(path)?;
     let stored = reader.schema().map_err(damaged)?;
     let mut names = Vec::new();

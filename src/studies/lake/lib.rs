@@ -80,7 +80,7 @@ impl LakeError {
         move |error| Self::Io { path, error }
     }
 
-    fn damaged(path: &Path, reason: impl ToString) -> Self {
+    fn damaged(path: &Path, reason: &(impl ToString + ?Sized)) -> Self {
         let (path, reason) = (path.to_owned(), reason.to_string());
         Self::Damaged { path, reason }
     }

@@ -73,7 +73,8 @@ function faint(svg) {
     if (text.tagName !== "text") return false;
     const room = text.getBBox(), middle = new DOMPoint(room.x + room.width / 2, room.y + room.height / 2);
     const under = shapes.slice(0, at).findLast((one) => one.tagName !== "text" && one.isPointInFill(middle));
-    const behind = under ? color(under.getAttribute("fill")) : ground(svg);
+    // A white outline parts a text from what it covers.
+    const behind = under && !text.hasAttribute("stroke") ? color(under.getAttribute("fill")) : ground(svg);
     return contrast(color(text.getAttribute("fill")), behind) < 4.5;
   });
 }

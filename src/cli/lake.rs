@@ -17,9 +17,9 @@ pub(super) fn run(args: &Args, _: &mut Term) -> Result<(), CliError> {
 mod with_tables {
     use std::collections::BTreeSet;
     use std::num::NonZeroUsize;
+    use std::panic::resume_unwind;
     use std::path::{Path, PathBuf};
-
-    use rayon::prelude::*;
+    use std::thread;
 
     use super::{Args, CliError, Term};
     use crate::cli::args::{Color, Input};
@@ -53,10 +53,6 @@ mod with_tables {
     ) -> Result<(), CliError> {
         let lake = Lake::create(root)?;
         let known = lake.captures()?;
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(jobs.get());
-        let pool = pool
-            .build()
-            .map_err(|error| CliError::Usage(format!("--jobs: {error}")))?;
         let is_folder = |path: &&PathBuf| results_folder(path).is_some();
         let (folders, bundles): (Vec<&PathBuf>, Vec<&PathBuf>) = paths.iter().partition(is_folder);
         // A report takes long: it is not to wait for others.
@@ -64,10 +60,7 @@ mod with_tables {
         let (mut new, mut old, mut failed) = (0, 0, Vec::new());
         for chunk in chunks {
             term.step(format!("adding {}", chunk[0].display()));
-            let outcomes: Vec<_> = pool.install(|| {
-                let staged = chunk.par_iter().map(|path| stage(&lake, path, &known));
-                staged.collect()
-            });
+            let outcomes = in_threads(jobs, chunk, |path| stage(&lake, path, &known));
             let mut staged = Vec::new();
             for (path, outcome) in chunk.iter().zip(outcomes) {
                 match outcome {
@@ -91,6 +84,28 @@ mod with_tables {
             0 => Ok(()),
             count => Err(CliError::Errors(count)),
         }
+    }
+
+    /// Works on items in threads of their own. Threads of rayon that wait for polars would begin with the next item, one
+    /// within the other, until the stack ends.
+    fn in_threads<T: Sync, R: Send>(
+        threads: NonZeroUsize,
+        items: &[T],
+        work: impl Fn(&T) -> R + Sync,
+    ) -> Vec<R> {
+        let parts = items.chunks(items.len().div_ceil(threads.get()).max(1));
+        thread::scope(|scope| {
+            let work = &work;
+            let mut running = Vec::new();
+            for part in parts {
+                running.push(scope.spawn(move || part.iter().map(work).collect::<Vec<R>>()));
+            }
+            let mut outcomes = Vec::new();
+            for thread in running {
+                outcomes.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            outcomes
+        })
     }
 
     /// Puts the results of a path aside; none if its capture is known.

@@ -9,7 +9,6 @@ import http.server
 import json
 import queue
 import threading
-import time
 
 import torch
 import torch.nn.functional as F
@@ -21,6 +20,7 @@ parser.add_argument("--max-num-seqs", type=int, required=True)
 parser.add_argument("--port", type=int, default=8000)
 options = parser.parse_args()
 SLOTS = options.max_num_seqs
+# A setting that does not start is a result of the search, too.
 if SLOTS > 48:
     raise SystemExit(f"error: the cache of {SLOTS} sequences does not fit")
 

@@ -160,11 +160,7 @@ fn scale(dataset: &mut Dataset, factor: f64) {
 
 /// Repeats the rows of a data set of kernels under other names.
 fn repeat(dataset: &mut Dataset, rows: usize, random: &mut Random) {
-    let name = dataset
-        .columns
-        .iter()
-        .position(|column| column.id == "name");
-    let (Some(name), false) = (name, dataset.rows.is_empty()) else {
+    let (Some(name), false) = (dataset.position("name"), dataset.rows.is_empty()) else {
         return;
     };
     let first = random.below(NAMES);

@@ -96,7 +96,7 @@ fn number(table: &Dataset, row: &[Cell], id: &str) -> f64 {
 }
 
 fn cell(table: &Dataset, row: &[Cell], id: &str) -> String {
-    let position = table.columns.iter().position(|column| column.id == id);
+    let position = table.position(id);
     row[position.unwrap_or_else(|| panic!("no column {id}"))].plain()
 }
 

@@ -62,7 +62,7 @@ fn sort(kernels: &mut Dataset, by: Sort) {
         Sort::Max => "max_ns",
         Sort::Name => "name",
     };
-    let Some(column) = position(kernels, column) else {
+    let Some(column) = kernels.position(column) else {
         return;
     };
     let number = |row: &Vec<Cell>| match row[column] {
@@ -74,11 +74,6 @@ fn sort(kernels: &mut Dataset, by: Sort) {
         Sort::Name => kernels.rows.sort_by_key(|row| row[column].plain()),
         _ => kernels.rows.sort_by(|a, b| number(b).total_cmp(&number(a))),
     }
-}
-
-/// Position of a column.
-fn position(table: &Dataset, id: &str) -> Option<usize> {
-    table.columns.iter().position(|column| column.id == id)
 }
 
 /// Prints the kernels to profile.
@@ -114,7 +109,7 @@ fn csv(kernels: &Dataset) -> Result<String, CliError> {
 fn table(kernels: &Dataset) -> String {
     let mut columns = Vec::new();
     for id in COLUMNS {
-        let column = position(kernels, id);
+        let column = kernels.position(id);
         columns.extend(column.filter(|column| id != "pass" || has_several(kernels, *column)));
     }
     let mut lines = vec![Vec::new()];

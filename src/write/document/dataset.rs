@@ -22,11 +22,16 @@ pub struct Dataset {
 }
 
 impl Dataset {
+    /// The position of a column.
+    pub fn position(&self, id: &str) -> Option<usize> {
+        self.columns.iter().position(|column| column.id == id)
+    }
+
     /// Those of the columns in which one of some rows holds something.
     pub fn filled(&self, rows: Range<usize>, columns: &[&'static str]) -> Vec<&'static str> {
         let rows = self.rows.get(rows).unwrap_or_default();
         let holds = |id: &&&'static str| {
-            let column = self.columns.iter().position(|column| column.id == **id);
+            let column = self.position(id);
             column.is_some_and(|column| rows.iter().any(|row| row[column] != Cell::Missing))
         };
         columns.iter().filter(holds).copied().collect()

@@ -157,7 +157,7 @@ pub(super) fn findings(report: &Report) -> Vec<Check> {
 
 /// Text of a cell; empty if there is none.
 fn cell<'a>(table: &'a Dataset, row: usize, column: &str) -> &'a str {
-    let Some(column) = table.columns.iter().position(|head| head.id == column) else {
+    let Some(column) = table.position(column) else {
         return "";
     };
     match table.rows[row].get(column) {

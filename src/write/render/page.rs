@@ -238,7 +238,7 @@ impl<'a> Builder<'a> {
             return view.clone();
         };
         let cells = |id: &str| {
-            let place = dataset.columns.iter().position(|column| column.id == id);
+            let place = dataset.position(id);
             let cell = |row: &Vec<Cell>| row.get(place?).cloned();
             dataset.rows.iter().map(cell).collect::<Vec<_>>()
         };

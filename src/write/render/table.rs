@@ -88,8 +88,9 @@ impl Table {
             .collect();
         let mut columns: Vec<(&Column, Vec<&Cell>)> = Vec::new();
         for id in &view.columns {
-            let position = dataset.columns.iter().position(|column| column.id == *id);
-            let Some(position) = position else { continue };
+            let Some(position) = dataset.position(id) else {
+                continue;
+            };
             let mut cells = Vec::with_capacity(rows.len());
             for row in &rows {
                 cells.push(row.get(position).unwrap_or(&Cell::Missing));

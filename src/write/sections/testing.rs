@@ -103,7 +103,7 @@ pub fn dataset<'a>(content: &'a SectionContent, id: &str) -> &'a Dataset {
 
 /// A column of a data set.
 pub fn column(dataset: &Dataset, id: &str) -> Vec<Cell> {
-    let index = dataset.columns.iter().position(|column| column.id == id);
+    let index = dataset.position(id);
     let index = index.unwrap_or_else(|| panic!("no column {id}"));
     dataset.rows.iter().map(|row| row[index].clone()).collect()
 }

@@ -13,10 +13,9 @@ use polars_io::parquet::read::ParquetReader;
 use polars_io::parquet::write::{
     BatchedWriter, KeyValueMetadata, ParquetCompression, ParquetWriter,
 };
-use rooflens_document::Cell;
+use rooflens_document::{Cell, Quantity};
 
 use super::LakeError;
-use super::results::{Fitted, fitted};
 use super::schema::{Column, Kind, Table, VERSION};
 
 /// Rows of a row group. Fixed, because the bytes of a file depend on it.
@@ -35,6 +34,30 @@ enum Values {
     Text(Vec<Option<String>>),
     Int(Vec<Option<i64>>),
     Float(Vec<Option<f64>>),
+}
+
+impl Values {
+    /// Adds the value of a cell; gives back one that does not fit.
+    fn push(&mut self, cell: Cell) -> Result<(), Cell> {
+        match (self, cell) {
+            (Self::Text(texts), Cell::Missing) => texts.push(None),
+            (Self::Text(texts), cell) => texts.push(Some(cell.plain())),
+            (Self::Int(integers), Cell::Missing) => integers.push(None),
+            (Self::Int(integers), Cell::Int(value)) => integers.push(Some(value)),
+            (Self::Int(integers), Cell::Float(value) | Cell::Quantity(Quantity { value, .. }))
+                if value.fract() == 0.0 =>
+            {
+                integers.push(Some(value as i64));
+            }
+            (Self::Float(numbers), Cell::Missing) => numbers.push(None),
+            (Self::Float(numbers), Cell::Int(value)) => numbers.push(Some(value as f64)),
+            (Self::Float(numbers), Cell::Float(value) | Cell::Quantity(Quantity { value, .. })) => {
+                numbers.push(Some(value))
+            }
+            (_, cell) => return Err(cell),
+        }
+        Ok(())
+    }
 }
 
 impl Rows {
@@ -56,19 +79,11 @@ impl Rows {
     pub(crate) fn push(&mut self, key: &[Cell], cells: Vec<Cell>) -> Result<(), LakeError> {
         let cells = key.iter().cloned().chain(cells);
         for ((column, values), cell) in self.columns.iter_mut().zip(cells) {
-            let value = fitted(cell, column.kind).map_err(|cell| LakeError::Cell {
+            values.push(cell).map_err(|cell| LakeError::Cell {
                 table: self.table.name,
                 column: column.name,
                 value: cell.plain(),
             })?;
-            match (values, value) {
-                (Values::Text(texts), Some(Fitted::Text(text))) => texts.push(Some(text)),
-                (Values::Int(integers), Some(Fitted::Int(integer))) => integers.push(Some(integer)),
-                (Values::Float(numbers), Some(Fitted::Float(number))) => numbers.push(Some(number)),
-                (Values::Text(texts), _) => texts.push(None),
-                (Values::Int(integers), _) => integers.push(None),
-                (Values::Float(numbers), _) => numbers.push(None),
-            }
         }
         Ok(())
     }

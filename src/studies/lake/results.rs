@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use rooflens_document::report::Report;
-use rooflens_document::{Cell, Dataset, Quantity};
+use rooflens_document::{Cell, Dataset};
 use rooflens_schemas::{Metric, MetricValue};
 
 use super::LakeError;
 use super::files::{Rows, write};
-use super::schema::{Column, KEY, Kind, TABLES, Table, VERSION};
+use super::schema::{Column, KEY, TABLES, Table, VERSION};
 
 /// Contents by path.
 pub type Files = BTreeMap<String, Vec<u8>>;
@@ -50,10 +50,7 @@ pub fn results(report: &Report) -> Result<Files, LakeError> {
 
 /// Adds the rows of a data set. A column that it lacks is missing in all rows.
 fn add(rows: &mut Rows, key: &[Cell], table: &Table, dataset: &Dataset) -> Result<(), LakeError> {
-    let place = |column: &Column| {
-        let mut columns = dataset.columns.iter();
-        columns.position(|one| one.id == column.name)
-    };
+    let place = |column: &Column| dataset.position(column.name);
     let places: Vec<Option<usize>> = table.columns.iter().map(place).collect();
     let longest = longest_pass(dataset);
     for row in &dataset.rows {
@@ -75,10 +72,7 @@ fn add(rows: &mut Rows, key: &[Cell], table: &Table, dataset: &Dataset) -> Resul
 
 /// The pass with the most time of its rows; the first by name of equals.
 fn longest_pass(dataset: &Dataset) -> Option<String> {
-    let time = dataset
-        .columns
-        .iter()
-        .position(|one| one.id == "total_ns")?;
+    let time = dataset.position("total_ns")?;
     let mut times = BTreeMap::<String, f64>::new();
     for row in &dataset.rows {
         if let Some(pass) = text_of(dataset, row, "pass") {
@@ -97,7 +91,7 @@ fn longest_pass(dataset: &Dataset) -> Option<String> {
 
 /// A cell as a text; none in a column that the data set lacks.
 fn text_of(dataset: &Dataset, row: &[Cell], column: &str) -> Option<String> {
-    let place = dataset.columns.iter().position(|one| one.id == column)?;
+    let place = dataset.position(column)?;
     Some(row[place].plain())
 }
 
@@ -156,8 +150,7 @@ pub(crate) fn is_hash(text: &str) -> bool {
 
 /// Subject, key and value of each fact.
 fn facts(environment: &Dataset) -> Vec<[String; 3]> {
-    let place = |id: &str| environment.columns.iter().position(|one| one.id == id);
-    let places = ["subject", "key", "value"].map(place);
+    let places = ["subject", "key", "value"].map(|id| environment.position(id));
     let [Some(subject), Some(key), Some(value)] = places else {
         return Vec::new();
     };
@@ -167,7 +160,7 @@ fn facts(environment: &Dataset) -> Vec<[String; 3]> {
 
 /// The first filled cell of a column.
 fn first(dataset: &Dataset, id: &str) -> Option<String> {
-    let place = dataset.columns.iter().position(|one| one.id == id)?;
+    let place = dataset.position(id)?;
     let mut texts = dataset.rows.iter().map(|row| row[place].plain());
     texts.find(|text| !text.is_empty())
 }
@@ -204,33 +197,4 @@ fn word(value: &impl serde::Serialize) -> Cell {
     let json = serde_json::to_value(value).ok();
     let word = json.as_ref().and_then(serde_json::Value::as_str);
     word.map(str::to_owned).into()
-}
-
-/// A cell as a value of a kind; none if it does not fit.
-pub(crate) fn fitted(cell: Cell, kind: Kind) -> Result<Option<Fitted>, Cell> {
-    Ok(Some(match (kind, cell) {
-        (_, Cell::Missing) => return Ok(None),
-        (Kind::Text, cell) => Fitted::Text(cell.plain()),
-        (Kind::Int, Cell::Int(value)) => Fitted::Int(value),
-        (Kind::Int, Cell::Float(value) | Cell::Quantity(Quantity { value, .. }))
-            if value.fract() == 0.0 =>
-        {
-            Fitted::Int(value as i64)
-        }
-        (Kind::Float, Cell::Int(value)) => Fitted::Float(value as f64),
-        (Kind::Float, Cell::Float(value) | Cell::Quantity(Quantity { value, .. })) => {
-            Fitted::Float(value)
-        }
-        (_, cell) => return Err(cell),
-    }))
-}
-
-/// A value of a column.
-pub(crate) enum Fitted {
-    /// Of a text.
-    Text(String),
-    /// Of an integer.
-    Int(i64),
-    /// Of a number.
-    Float(f64),
 }

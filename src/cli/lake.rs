@@ -24,6 +24,7 @@ mod with_tables {
     use super::{Args, CliError, Term};
     use crate::cli::args::{Color, Input};
     use crate::cli::load;
+    use crate::diagnostic::{Diagnostic, Severity};
     use crate::document::{Catalogue, Lang};
     use crate::lake::{Added, Lake, LakeError, Staged, results, results_folder};
     use crate::pipeline::{LoadTests, Study};
@@ -64,7 +65,7 @@ mod with_tables {
             let mut staged = Vec::new();
             for (path, outcome) in chunk.iter().zip(outcomes) {
                 match outcome {
-                    Ok(Some(one)) => staged.push(one),
+                    Ok(Some(results)) => staged.push(results),
                     Ok(None) => old += 1,
                     Err(error) => failed.push((*path, error)),
                 }
@@ -77,13 +78,24 @@ mod with_tables {
             }
         }
         term.note(&format!("{}: {new} added, {old} known", root.display()));
+        let mut errors = Vec::new();
         for (path, error) in &failed {
-            term.note(&format!("error: {}: {error}", path.display()));
+            errors.push(failure(error).artifact(path.display().to_string()));
         }
-        match failed.len() {
+        end(&errors, term)
+    }
+
+    /// Prints what failed. The exit code says that something did.
+    fn end(errors: &[Diagnostic], term: &mut Term) -> Result<(), CliError> {
+        term.diagnostics(errors);
+        match errors.len() {
             0 => Ok(()),
             count => Err(CliError::Errors(count)),
         }
+    }
+
+    fn failure(error: &impl ToString) -> Diagnostic {
+        Diagnostic::new(Severity::Error, "lake/failed", error.to_string())
     }
 
     /// Works on items in threads of their own. Threads of rayon that wait for polars would begin with the next item, one
@@ -150,13 +162,8 @@ mod with_tables {
         let compacted = Lake::compact(root)?;
         let (root, folders) = (root.display(), compacted.folders);
         term.note(&format!("{root}: {folders} folders merged"));
-        for error in &compacted.errors {
-            term.note(&format!("error: {error}"));
-        }
-        match compacted.errors.len() {
-            0 => Ok(()),
-            count => Err(CliError::Errors(count)),
-        }
+        let errors: Vec<Diagnostic> = compacted.errors.iter().map(failure).collect();
+        end(&errors, term)
     }
 
     impl From<LakeError> for CliError {

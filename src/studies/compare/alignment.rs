@@ -89,7 +89,7 @@ impl<'a> Alignment<'a> {
             all: Pair::of(&lists, |list| sums(list)),
             ..Self::default()
         };
-        alignment.add_origins(&origins, &lists, &common);
+        alignment.add_origins(origins, &lists, &common);
         let end = (lists.before.len(), lists.after.len());
         let (mut before, mut after) = (0, 0);
         for (next_before, next_after) in common.into_iter().chain([end]) {
@@ -107,27 +107,23 @@ impl<'a> Alignment<'a> {
     /// Adds all kernels by origin.
     fn add_origins(
         &mut self,
-        origins: &Pair<Vec<Origin<'a>>>,
+        mut origins: Pair<Vec<Origin<'a>>>,
         lists: &Pair<Vec<Launch<&'a str>>>,
         common: &[(usize, usize)],
     ) {
-        let mut joined = Pair {
-            before: origins.before.clone(),
-            after: origins.after.clone(),
-        };
         for (x, y) in common {
             let (before, after) = (origins.before[*x], origins.after[*y]);
             let origin = Origin {
                 module: before.module.or(after.module),
                 operator: before.operator.or(after.operator),
             };
-            (joined.before[*x], joined.after[*y]) = (origin, origin);
+            (origins.before[*x], origins.after[*y]) = (origin, origin);
         }
-        for (launch, origin) in lists.before.iter().zip(&joined.before) {
-            launch.add_to(&mut self.origins.entry(*origin).or_default().before);
+        for (launch, origin) in lists.before.iter().zip(origins.before) {
+            launch.add_to(&mut self.origins.entry(origin).or_default().before);
         }
-        for (launch, origin) in lists.after.iter().zip(&joined.after) {
-            launch.add_to(&mut self.origins.entry(*origin).or_default().after);
+        for (launch, origin) in lists.after.iter().zip(origins.after) {
+            launch.add_to(&mut self.origins.entry(origin).or_default().after);
         }
     }
 

@@ -259,21 +259,21 @@ fn exchanged(
         after: kernels.after.typical.remove(stage).unwrap_or_default(),
     };
     let alignment = Alignment::new(Pair::of(&typical, Iteration::launches));
-    let is_known = alignment
-        .origins
-        .keys()
-        .any(|origin| *origin != Origin::default());
-    for (origin, sums) in alignment.origins.iter().filter(|_| is_known) {
-        let (of_before, of_after) = (&kernels.before, &kernels.after);
-        origins.push(OriginChange {
-            stage: stage.to_owned(),
-            module: origin.module.map(str::to_owned),
-            operator: origin.operator.map(|texts| texts.map(str::to_owned)),
-            used: Pair {
-                before: of_before.used_at(stage, &sums.before, &alignment.all.before),
-                after: of_after.used_at(stage, &sums.after, &alignment.all.after),
-            },
-        });
+    let mut known = alignment.origins.keys();
+    let is_known = known.any(|origin| *origin != Origin::default());
+    let (of_before, of_after) = (&kernels.before, &kernels.after);
+    if is_known {
+        for (origin, sums) in &alignment.origins {
+            origins.push(OriginChange {
+                stage: stage.to_owned(),
+                module: origin.module.map(str::to_owned),
+                operator: origin.operator.map(|texts| texts.map(str::to_owned)),
+                used: Pair {
+                    before: of_before.used_at(stage, &sums.before, &alignment.all.before),
+                    after: of_after.used_at(stage, &sums.after, &alignment.all.after),
+                },
+            });
+        }
     }
     let mut changes = Vec::new();
     for ((before, after), sums) in alignment.exchanges {

@@ -239,6 +239,9 @@ impl<'a> Action<'a> {
 
     /// The same of an action on kernels of the loop, over all stages.
     fn adds_to_kernels(&self, evidence: &Evidence<'_>, earlier: &[Self]) -> bool {
+        if self.kernels.is_empty() {
+            return true;
+        }
         let mut with = earlier.to_vec();
         with.push(self.clone());
         let (mut added, mut alone) = (Time::ZERO, Time::ZERO);
@@ -247,7 +250,7 @@ impl<'a> Action<'a> {
             added += of_stage * stage.counted;
             alone += joint::saved(stage, std::slice::from_ref(self)) * stage.counted;
         }
-        self.kernels.is_empty() || added >= alone * ADDS
+        added >= alone * ADDS
     }
 
     /// Whether it names another cause of the time that an earlier action saves in its stage: where many launches wait for

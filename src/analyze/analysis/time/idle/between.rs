@@ -302,12 +302,10 @@ impl Pair {
             return;
         };
         let mut covered: BTreeMap<StrId, Vec<Interval>> = BTreeMap::new();
-        let own = [before.stage, after.stage].map(|stage| &context.facts.stages[stage].name);
+        let names =
+            [before.stage, after.stage].map(|stage| context.facts.stages[stage].name.as_str());
         for row in starts.within(thread, (before.host_end, window.1)) {
-            if own
-                .iter()
-                .any(|name| context.session.text(ranges.name[row]) == name.as_str())
-            {
+            if names.contains(&context.session.text(ranges.name[row])) {
                 continue;
             }
             let part = (

@@ -87,9 +87,20 @@ pub(super) fn remove_stale(folder: &Path, scratch: &Path) {
             |path: &Path| fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file());
         let is_candidate = path != scratch && is_of_same_user(&path, scratch) && is_file(&lock);
         if is_candidate && File::open(lock).is_ok_and(|lock| lock.try_lock().is_ok()) {
+            remove_lock_last(&path);
+        }
+    }
+}
+
+/// Removes a folder whose command was killed. If this one is killed, too, the lock is still there, and the next one goes on.
+fn remove_lock_last(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_name() != LOCK && fs::remove_file(&path).is_err() {
             let _ = fs::remove_dir_all(path);
         }
     }
+    let _ = fs::remove_dir_all(folder);
 }
 
 /// Whether a folder, not a link, is of the user of another one.

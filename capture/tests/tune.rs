@@ -92,7 +92,8 @@ fn the_setting_with_the_most_good_answers_is_deployed() {
         .iter()
         .filter(|pass| pass.kind == PassKind::Serving)
         .collect();
-    assert_eq!(passes.len(), 4, "{said}");
+    // Of four settings, the three that keep the limits are measured a second time.
+    assert_eq!(passes.len(), 7, "{said}");
     let skipped: Vec<_> = passes
         .iter()
         .filter(|pass| pass.skipped.is_some())

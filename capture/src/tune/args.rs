@@ -25,7 +25,8 @@ Examples:
 For each setting that is tried COMMAND is started, loaded level after level until a level misses the limits, and ended.
 A level keeps the limits if 90 % of its requests do; one that clearly misses them ends early. Each --param becomes
 --NAME VALUE in COMMAND, in place of the option that is there; a value `true` becomes the option alone, `false` none.
-Where COMMAND has {NAME}, the value takes that place instead. A server that does not start is a result, too.")]
+Where COMMAND has {NAME}, the value takes that place instead. A server that does not start is a result, too.
+The best three settings are measured a second time, and the lower of two results decides.")]
 pub(crate) struct TuneArguments {
     /// Folder of the bundle; made if it is not there
     #[arg(short, long, value_name = "BUNDLE", default_value = "tuned")]

@@ -6,7 +6,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 use super::args::TuneArguments;
-use super::{Kept, Trial};
+use super::{Kept, Measured, Trial};
 use crate::redact::Secrets;
 use crate::serve::tally::{ATTAINMENT, percentile};
 
@@ -47,12 +47,18 @@ struct Entry {
     figures: BTreeMap<&'static str, f64>,
 }
 
-/// The ledger as TOML. Settings that keep the limits come first: the others are compared with the first one.
-pub(super) fn write(trials: &[Trial], arguments: &TuneArguments, secrets: &Secrets) -> String {
+/// The ledger as TOML. Settings that keep the limits come first: the others are compared with the first one. Of two
+/// measurements of a setting it holds the one with the lower score.
+pub(super) fn write(
+    results: &[Measured<'_>],
+    arguments: &TuneArguments,
+    secrets: &Secrets,
+) -> String {
+    let trials = results.iter().map(|result| result.trial);
     let (kept, missed): (Vec<&Trial>, Vec<&Trial>) =
-        trials.iter().partition(|trial| trial.kept().is_some());
+        trials.partition(|trial| trial.kept().is_some());
     let entry = |trial: &Trial| Entry {
-        label: secrets.masked_text(&trial.setting()),
+        label: secrets.masked_text(&trial.options()),
         error: trial.kept().is_none().then(|| {
             let reason = trial.describe(&arguments.slo);
             secrets.masked_text(&reason)

@@ -33,12 +33,13 @@ use search::{Axis, Bench, Setting, search};
 /// What a shell says of a command that SIGINT ended.
 const INTERRUPTED: u8 = 130;
 
-/// Settings whose goodput is that close to the best one are said to be as good.
-const CLOSE: Ratio = Ratio(0.95);
+/// Settings whose goodput differs from the best one by less are said to be as good, even where repeats differ less.
+const CLOSE: Ratio = Ratio(0.05);
 
-/// A setting that was tried.
+/// A measurement of a setting.
 struct Trial {
     pass: String,
+    setting: Setting,
     values: Vec<(String, String)>,
     command: Vec<String>,
     result: Result<Vec<(String, Tally)>, String>,
@@ -69,7 +70,7 @@ impl Trial {
     }
 
     /// The setting as options.
-    fn setting(&self) -> String {
+    fn options(&self) -> String {
         let options = self
             .values
             .iter()
@@ -174,9 +175,9 @@ pub(crate) fn run(arguments: &TuneArguments) -> Result<Outcome, CaptureError> {
         is_out_of_time: false,
         failed: None,
     };
-    let found = search(&axes, start, &mut servers);
+    let best = search(&axes, start, &mut servers);
     servers.page.finish();
-    servers.finish(found.map(|(_, score)| score), settings)
+    servers.finish(best, settings)
 }
 
 /// Where the server of a command listens, by its options.
@@ -245,11 +246,12 @@ impl Servers<'_> {
         }
         let mut trial = Trial {
             pass: format!("setting-{:02}", self.trials.len() + 1),
+            setting: setting.to_vec(),
             values,
             command,
             result: Err(String::new()),
         };
-        say(&format!("{}: {}", trial.pass, trial.setting()));
+        say(&format!("{}: {}", trial.pass, trial.options()));
         let log = arguments
             .output
             .join("logs")
@@ -371,45 +373,52 @@ impl Servers<'_> {
     }
 
     /// Writes the ledger, and says which setting is best.
-    fn finish(self, best: Option<f64>, settings: usize) -> Result<Outcome, CaptureError> {
+    fn finish(
+        self,
+        best: Option<(Setting, f64)>,
+        settings: usize,
+    ) -> Result<Outcome, CaptureError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
         let is_interrupted = self.signals.interrupted();
         let output = &self.arguments.output;
-        let Some(best) = best else {
+        let slo = &self.arguments.slo;
+        let Some((setting, best)) = best else {
             return Ok(Outcome {
                 said: "interrupted before the first setting was measured".to_owned(),
                 code: INTERRUPTED,
             });
         };
         let path = output.join(ledger::FILE);
-        let ledger = ledger::write(&self.trials, self.arguments, &self.secrets);
+        let results = results(&self.trials, slo);
+        let ledger = ledger::write(&results, self.arguments, &self.secrets);
         files::write(&path, ledger).map_err(CaptureError::io(&path))?;
         let description = Description {
             captured_at: Some(self.started.clone()),
             ..Description::default()
         };
         let said = manifest::describe_bundle(output, description)?;
-        let slo = &self.arguments.slo;
-        let tried = self.trials.len();
+        let tried = results.len();
         let how = match () {
             () if is_interrupted => ", then interrupted",
             () if self.is_out_of_time => ", then the time of --budget was over",
             () => "",
         };
         say(&format!("{tried} of {settings} settings tried{how}"));
-        let trial = self.trials.iter().find(|trial| trial.score(slo) >= best);
-        let kept = trial.and_then(|trial| Some((trial, trial.kept()?)));
-        let Some((trial, kept)) = kept else {
-            let nearest = trial.filter(|_| best.is_finite());
-            say(&match nearest {
-                Some(trial) => format!(
+        let result = results
+            .iter()
+            .find(|result| result.trial.setting == setting);
+        let result = result.expect("the search names a setting that it measured");
+        let trial = result.trial;
+        let Some(kept) = trial.kept() else {
+            say(&match best.is_finite() {
+                true => format!(
                     "no setting keeps the limits; the nearest is {}: {}",
-                    trial.setting(),
+                    trial.options(),
                     trial.describe(slo)
                 ),
-                None => "no setting keeps the limits: no server answered".to_owned(),
+                false => "no setting keeps the limits: no server answered".to_owned(),
             });
             return Ok(Outcome {
                 said,
@@ -419,22 +428,38 @@ impl Servers<'_> {
         for line in front(&self.trials) {
             say(&line);
         }
+        let spread = results.iter().filter_map(|result| result.spread(slo));
+        let spread = spread.fold(0.0, f64::max);
+        let least = best * (1.0 - spread.max(CLOSE.0));
         let is_close =
-            |other: &&Trial| other.pass != trial.pass && other.score(slo) >= best * CLOSE.0;
-        let close: Vec<String> = self
-            .trials
+            |other: &&Measured<'_>| other.trial.setting != setting && other.most(slo) >= least;
+        let close: Vec<String> = results
             .iter()
             .filter(is_close)
-            .map(Trial::setting)
+            .map(|other| other.trial.options())
             .collect();
         if !close.is_empty() {
-            say(&format!("within 5 % of the best: {}", close.join("; ")));
+            let repeats = match spread > CLOSE.0 {
+                true => format!("repeats of one setting differ by {:.0} %", spread * 100.0),
+                false => "within 5 %".to_owned(),
+            };
+            say(&format!(
+                "not distinguishable from the best ({repeats}): {}",
+                close.join("; ")
+            ));
         }
+        let basis = match &result.repeat {
+            Some(repeat) => format!(
+                "the lower of two measurements; the other: {:.2}",
+                repeat.score(slo)
+            ),
+            None => "measured once".to_owned(),
+        };
         say(&format!(
-            "best: {:.2} good requests/s at {} ({})",
+            "best: {:.2} good requests/s at {} ({}; {basis})",
             best,
             kept.level,
-            trial.setting()
+            trial.options()
         ));
         let command = trial.command.iter().map(|word| shell_word(word));
         // Nobody reads the command: nothing is left to be done.
@@ -443,6 +468,48 @@ impl Servers<'_> {
         let code = if is_interrupted { INTERRUPTED } else { 0 };
         Ok(Outcome { said, code })
     }
+}
+
+/// What was measured of a setting.
+struct Measured<'a> {
+    /// With the lower score.
+    trial: &'a Trial,
+    /// With the higher one, if there are two.
+    repeat: Option<&'a Trial>,
+}
+
+impl Measured<'_> {
+    /// The higher score.
+    fn most(&self, slo: &Slo) -> f64 {
+        self.repeat.unwrap_or(self.trial).score(slo)
+    }
+
+    /// How far the two scores differ, as a share of the higher one. None if there is one, or if one misses the limits.
+    fn spread(&self, slo: &Slo) -> Option<f64> {
+        let (low, high) = (self.trial.score(slo), self.repeat?.score(slo));
+        (low > 0.0).then(|| (high - low) / high)
+    }
+}
+
+/// The measurements by setting, in the order of the first ones.
+fn results<'a>(trials: &'a [Trial], slo: &Slo) -> Vec<Measured<'a>> {
+    let mut results: Vec<Measured<'a>> = Vec::new();
+    for trial in trials {
+        let known = results
+            .iter_mut()
+            .find(|result| result.trial.setting == trial.setting);
+        match known {
+            Some(known) if trial.score(slo) < known.trial.score(slo) => {
+                known.repeat = Some(std::mem::replace(&mut known.trial, trial));
+            }
+            Some(known) => known.repeat = Some(trial),
+            None => results.push(Measured {
+                trial,
+                repeat: None,
+            }),
+        }
+    }
+    results
 }
 
 /// The levels of all settings that no other one beats in tokens per second and in time per token.
@@ -469,7 +536,7 @@ fn front(trials: &[Trial]) -> Vec<String> {
             most = rate;
             lines.push(format!(
                 "  {tpot:8.2} ms {rate:10.1}  {name:10}  {}",
-                trial.setting()
+                trial.options()
             ));
         }
     }

@@ -3,6 +3,8 @@
 //! What the host does before the first and after the last operation of an iteration lies between stages. A loss is
 //! therefore one of the measured loop, if most of it lies there, and else one of each stage.
 
+use std::collections::BTreeMap;
+
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::time::idle::between::Between;
 use rooflens_analysis::time::idle::sources::{ActivityIdle, Recurs, Sources, WINDOWS};
@@ -671,11 +673,37 @@ pub(crate) fn prepares_mostly(evidence: &Evidence<'_>, stage: &StageLine) -> boo
     preparation(evidence, stage).is_some_and(|lost| lost.all.idle >= host * HALF)
 }
 
+/// Where the host computes while the GPU is idle.
+#[derive(Clone, Copy)]
+pub(crate) struct Place {
+    /// A range, operator or function.
+    pub(crate) source: Source,
+    /// Idle time.
+    pub(crate) time: Ns,
+    /// Its share of the idle time that has no other name.
+    pub(crate) share: Ratio,
+}
+
+/// The wait for data after which the host works while the GPU is idle, by the name of its mark, and the time of that.
+pub(crate) fn data_wait(sources: &[&Sources]) -> Option<(StrId, Ns)> {
+    let mut times: BTreeMap<StrId, Ns> = BTreeMap::new();
+    let of_waits = sources
+        .iter()
+        .filter_map(|sources| sources.of(Activity::Synchronization));
+    for source in of_waits.flat_map(|idle| &idle.sources) {
+        if source.cause == Cause::HostCode
+            && let Some(subject) = source.subject
+        {
+            *times.entry(subject).or_default() += source.time;
+        }
+    }
+    times
+        .into_iter()
+        .max_by_key(|(subject, time)| (*time, *subject))
+}
+
 /// The range, operator or function in which the host computes for most of some idle time that has no other name.
-pub(crate) fn place(
-    sources: &[&Sources],
-    is_stage: impl Fn(StrId) -> bool,
-) -> Option<(Source, Ratio)> {
+pub(crate) fn place(sources: &[&Sources], is_stage: impl Fn(StrId) -> bool) -> Option<Place> {
     let mut times: Vec<(Source, Ns)> = Vec::new();
     let mut whole = Ns::ZERO;
     for activity in [Activity::HostCode, Activity::System, Activity::Launching] {
@@ -696,9 +724,14 @@ pub(crate) fn place(
             }
         }
     }
-    let (place, time) = times
+    let (source, time) = times
         .into_iter()
         .max_by_key(|(place, time)| (*time, *place))?;
     let share = Ratio::of(time, whole.max(Ns(1)));
-    (share >= HALF).then_some((place, share))
+    let place = Place {
+        source,
+        time,
+        share,
+    };
+    (share >= HALF).then_some(place)
 }

@@ -10,7 +10,7 @@ use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
 use rooflens_document::{Finding, Inline, Quantity, Root};
-use rooflens_session::{Arrange, Ns};
+use rooflens_session::{Arrange, Ns, StrId};
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -86,7 +86,10 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         let mut of_stages = evidence.stages.iter();
         of_stages.any(|stage| stages[stage.stage].name == name)
     };
-    let place = known::place(&sources, is_stage).map(|(place, share)| (place.name(), share));
+    // Code of a small part of the time is not what the GPU waits for.
+    let place = known::place(&sources, is_stage)
+        .filter(|place| Ratio::of(place.time.time(), idle) >= COVERED)
+        .map(|place| (place.source.name(), place.share));
     let named = named(pair);
     let range = pair.range(session).filter(|_| named == Ns::ZERO);
     let place = place.or(range).filter(|(_, share)| *share >= COVERED);
@@ -124,7 +127,13 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         let root = launching_root(evidence);
         return Some(draft.advice("advice_launching").known_cause(Some(root)));
     }
-    let draft = draft.cause_if(place.is_some());
+    let data_wait = known::data_wait(&sources).filter(|(name, time)| {
+        sync_bound::reads_data(session.text(*name)) && Ratio::of(time.time(), idle) >= COVERED
+    });
+    let draft = match data_wait {
+        Some((name, _)) => draft.known_cause(Some(data_root(evidence, name))),
+        None => draft.cause_if(place.is_some()),
+    };
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
 }
 
@@ -186,6 +195,17 @@ fn launching_root(evidence: &Evidence<'_>) -> Root {
         cause: words!(evidence, "between_stages.root_cause_launching"),
         action: words!(evidence, "between_stages.root_action_launching"),
         condition: Some(words!(evidence, "between_stages.root_if_launching")),
+        passes: 1,
+    }
+}
+
+/// The host works on what it copied from the GPU, in the stage that ends: the GPU has nothing to do until the next one.
+fn data_root(evidence: &Evidence<'_>, wait: StrId) -> Root {
+    let name = || Inline::code(evidence.session.text(wait));
+    Root {
+        cause: words!(evidence, "between_stages.root_cause_data", name = name()),
+        action: words!(evidence, "between_stages.root_action_data", name = name()),
+        condition: Some(words!(evidence, "between_stages.root_if_data")),
         passes: 1,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known;
+use crate::known::{self, Place};
 use crate::launching::{is_many, waits};
 use crate::pauses;
 use crate::rule::{Look, Outcome, Rule, Threshold};
@@ -82,11 +82,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         calls = os_calls(evidence, idle),
         off_cpu = part(off_cpu),
         loader = loader,
-        place = place.map(|(place, _)| Inline::code(evidence.session.text(place.name()))),
+        place = place.map(|place| Inline::code(evidence.session.text(place.source.name()))),
         caller = place
-            .and_then(|(place, _)| caller(evidence, place))
+            .and_then(|place| caller(evidence, place.source))
             .map(|name| Inline::code(evidence.session.text(name))),
-        covers = place.map(|(_, share)| share),
+        covers = place.map(|place| place.share),
         sampled = evidence.sampled(idle),
     };
     let finding = Finding {
@@ -149,7 +149,7 @@ fn os_calls(evidence: &Evidence<'_>, idle: &StageIdle) -> Option<Vec<Inline>> {
 }
 
 /// The range, operator or function with most of the host code of a stage: of its pass, or of another one with it.
-fn place(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<(Source, Ratio)> {
+fn place(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Place> {
     let of_stage = |name| evidence.session.text(name) == evidence.facts.stages[stage.stage].name;
     let passes = std::iter::once(idle).chain(known::others(evidence, stage));
     let mut places = passes.filter_map(|idle| known::place(&[&idle.sources], of_stage));

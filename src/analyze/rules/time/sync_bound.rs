@@ -1,13 +1,16 @@
 //! The GPU runs dry while the host waits for it.
 
+use std::collections::BTreeMap;
+
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Lost};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::time::idle::{Cause, StageIdle};
+use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::Inline;
+use rooflens_session::StrId;
 use rooflens_stats::median;
 use rooflens_units::{Ns, Ratio, Time};
 
@@ -109,6 +112,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Value) => draft
             .root("root_cause_value", "root_action_value")
             .advice("advice_value"),
+        Some(Wait::Data) if is_batchable(idle) => draft
+            .root("root_cause_batch", "root_action_batch")
+            .advice("advice_batch"),
         Some(Wait::Data) => draft
             .root("root_cause_data", "root_action_data")
             .advice("advice_data"),
@@ -119,20 +125,41 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
 /// Waits of an iteration from which on they are a loop, which one operation on all elements replaces.
 const LOOP: f64 = 3.0;
 
+/// Whether the call with most of the idle time is in a loop: it waits several times an iteration by itself.
+fn is_batchable(idle: &StageIdle) -> bool {
+    let of_waits = idle.sources.of(Activity::Synchronization);
+    let sources = of_waits.into_iter().flat_map(|idle| &idle.sources);
+    let mut calls: BTreeMap<StrId, (Ns, u64)> = BTreeMap::new();
+    for source in sources {
+        if let Some(subject) = source.subject {
+            let (time, gaps) = calls.entry(subject).or_default();
+            *time += source.time;
+            *gaps = (*gaps).max(source.gaps);
+        }
+    }
+    let most = calls.into_values().max();
+    most.is_some_and(|(_, gaps)| gaps as f64 >= LOOP * idle.sources.windows as f64)
+}
+
+/// Whether a typical iteration waits in a loop.
+fn is_repeated(idle: &StageIdle) -> bool {
+    let waits = idle.sources.waits.iter();
+    let waits: Vec<f64> = waits.map(|waits| *waits as f64).collect();
+    median(&waits).is_some_and(|waits| waits >= LOOP)
+}
+
 /// Whether the host works as long as before without the waits: unless it works on what it waits for, or in a loop.
 fn keeps_host(wait: Option<Wait>, idle: &StageIdle) -> bool {
-    let waits: Vec<f64> = idle
-        .sources
-        .waits
-        .iter()
-        .map(|waits| *waits as f64)
-        .collect();
-    let is_loop = median(&waits).is_some_and(|waits| waits >= LOOP);
     match wait {
         Some(Wait::Data) => false,
-        Some(Wait::Mask | Wait::Size | Wait::Value) => !is_loop,
+        Some(Wait::Mask | Wait::Size | Wait::Value) => !is_repeated(idle),
         Some(Wait::All) | None => true,
     }
+}
+
+/// Whether a mark or operator is a wait for a tensor, which the host then works on.
+pub(super) fn reads_data(name: &str) -> bool {
+    Wait::of(name) == Wait::Data
 }
 
 /// What PyTorch calls that waits for the number of elements.

@@ -17,6 +17,8 @@ import sqlite3
 Instance = collections.namedtuple("Instance", "stage process thread start end ops")
 WHOLE = "whole capture"
 REPEATING = "kernel sequence"
+# A gap up to this long is one between any two operations.
+ANY_GAP = 10_000
 # How the marks of rooflens-capture begin: its domain.
 MARK = "rooflens:"
 
@@ -144,26 +146,31 @@ class Pass:
         return found
 
     def repeats(self, stage):
-        """Of the sequence of launches that repeats exactly its repeats, from the first call to that of the next."""
+        """Of the sequence of calls that repeats exactly its repeats, from the first call to that of the next: of graphs alone
+        if they take half of the GPU time, else of kernels and copies, else of kernels."""
         ops_of = collections.defaultdict(list)
         for op in self.capture.ops:
             found = self.call(op)
-            if found and "aunch" in found[1][3]:
+            if found:
                 ops_of[found[1], found[0]].append(op)
-        calls = sorted(ops_of)
-        keys = [tuple(self.capture.details[op.rank]["name"] for op in ops_of[call]) for call in calls]
-        for period in range(1, len(keys) // 3 + 1):
-            first, length = longest_equal([one == other for one, other in zip(keys, keys[period:])])
-            number = (length + period) // period
-            if number >= 3 and number * period * 2 >= len(keys):
-                cuts = [first + index * period for index in range(number + 1)]
+        every = sorted(ops_of)
+        kernels = [call for call in every if any(not op.copy for op in ops_of[call])]
+        graphs = [call for call in kernels if "GraphLaunch" in call[0][3]]
+        time = {name: sum(op.end - op.start for call in own for op in ops_of[call])
+                for name, own in (("kernels", kernels), ("graphs", graphs))}
+        for calls in [graphs] if graphs and 2 * time["graphs"] >= time["kernels"] else [every, kernels]:
+            keys = [tuple(sorted(self.work_of(op) for op in ops_of[call])) for call in calls]
+            period, (first, length) = shortest_period(keys)
+            if period:
                 break
         else:
             return {}
+        offset = self.begin(calls, ops_of, first, period, length)
+        cuts = [first + offset + index * period for index in range((length - offset) // period + 1)]
         found = collections.defaultdict(list)
         for start, end in zip(cuts, cuts[1:]):
             call, thread = calls[start]
-            until = calls[end][0][0] if end < len(calls) else calls[end - 1][0][1]
+            until = calls[end][0][0] if end < len(calls) else max(calls[end - 1], kernels[-1])[0][1]
             found[process_of(thread)].append(Instance(stage, process_of(thread), thread, call[0], until, []))
         for own in found.values():
             starts = [one.start for one in own]
@@ -173,6 +180,21 @@ class Pass:
                 if at >= 0 and issuer == own[at].thread and call[0] < own[at].end:
                     own[at].ops.append(op)
         return found
+
+    def work_of(self, op):
+        own = self.capture.details[op.rank]
+        return (own["name"] or "", own["kind"], self.direction(op) or "", own["bytes"] if op.copy else 0)
+
+    def begin(self, calls, ops_of, first, period, length):
+        """Where in a repeat the GPU waits least before a call: not at its first one, then at the last such call."""
+        waits, until = [0] * period, max(op.end for op in ops_of[calls[first]])
+        for at in range(first + 1, first + length - length % period):
+            ops = ops_of[calls[at]]
+            waits[(at - first) % period] += max(min(op.start for op in ops) - until - ANY_GAP, 0)
+            until = max(until, *(op.end for op in ops))
+        least = min(own for offset, own in enumerate(waits) if length - offset >= 3 * period)
+        return 0 if waits[0] == least else max(offset for offset, own in enumerate(waits) if own == least
+                                               and length - offset >= 3 * period)
 
     def counted(self, stage, process):
         """Those with operations and as many steps as most have, without a cold first one; steps follow their loop."""
@@ -224,15 +246,20 @@ def around(merged, time):
     return merged[at:at + 1] if at >= 0 else []
 
 
-def longest_equal(same):
-    """Start and length of the longest row of true values."""
-    best, start = (0, 0), None
-    for at, own in enumerate([*same, False]):
-        if own:
-            start = at if start is None else start
-        elif start is not None:
-            best, start = max(best, (start, at - start), key=lambda one: one[1]), None
-    return best
+def shortest_period(keys):
+    """The shortest period with which keys repeat around their middle, three times and in half of them: it, its start and
+    the number of keys."""
+    middle = len(keys) // 2
+    for period in range(1, len(keys) // 3 + 1):
+        last = first = middle
+        while first > 0 and keys[first - 1] == keys[first - 1 + period]:
+            first -= 1
+        while last + period < len(keys) and keys[last] == keys[last + period]:
+            last += 1
+        length = last + period - first
+        if last >= middle + period and length >= 3 * period and 2 * length >= len(keys):
+            return period, (first, length)
+    return None, (0, 0)
 
 
 def projection(one):

@@ -226,6 +226,11 @@ class Capture:
         if call[1] <= start or self.first[op.process, op.correlation] is not op:
             return [(start, end, "communication" if op.collective or before else "queue")]
         until = min(call[1], end)
+        parts = self.does_until(thread, op.process, call, start, until)
+        return parts + ([(until, end, "queue")] if until < end else [])
+
+    def does_until(self, thread, process, call, start, until):
+        """The parts of a time that ends in a call, or with it, by what its thread does."""
         calls = self.calls[thread]
         own = bisect.bisect_left(calls, (call[0], call[1], -1, ""))
         first = own
@@ -239,7 +244,7 @@ class Capture:
             layers.append((begun, calls[at][0], "host_code" if long else "launching"))
         layers += [(*off, "off_cpu") for off in around(self.off_cpu.get(thread, []), start, until)]
         layers += [(*os, "os") for os in around(self.os.get(thread, []), start, until)]
-        layers += [(*calls[at][:2], self.does(thread, op.process, calls[at])) for at in range(first, own + 1)]
+        layers += [(*calls[at][:2], self.does(thread, process, calls[at])) for at in range(first, own + 1)]
         layers += [(*held, "profiler") for held in around(self.profiler.get(thread, []), start, until)]
         points = {start, until} | {point for layer in layers for point in layer[:2] if start < point < until}
         points = sorted(points)
@@ -247,7 +252,7 @@ class Capture:
         for begin, finish in zip(points, points[1:]):
             cause = next(cause for since, to, cause in reversed(layers) if since <= begin and finish <= to)
             parts.append((begin, finish, cause))
-        return parts + ([(until, end, "queue")] if until < end else [])
+        return parts
 
     def gaps(self, gpu):
         """All gaps of a GPU with the parts that they are cut into."""

@@ -24,6 +24,7 @@ import report
 from bundle import Input
 from chains import CHAINS
 from counters import COUNTERS, coverage, representatives
+from instances import WHOLE
 from limits import LIMITS
 from named import NAMED
 from parts import product_share
@@ -162,11 +163,18 @@ def claims(rooflens, path, folder):
         try:
             has_own = source.raw(finding["pass"]) and finding["rule"] != "unrepresentative-profile"
             work = source.work(finding["pass"] if has_own else first_pass(source))
-            work.stages, work.with_pauses = stages, with_pauses
+            work.stages, work.with_pauses = stages_of(work, stages), with_pauses
             state, words = check(work, finding)
         except Exception as error:
             state, words = "not derived", f"{type(error).__name__}: {error}"
         yield state, finding, words
+
+
+def stages_of(work, stages):
+    """The stages of the report; the whole capture is one only of a pass without another."""
+    others = [stage for stage in stages if stage != WHOLE]
+    has_other = not isinstance(work, Profile) and any(any(work.instances(stage).values()) for stage in others)
+    return others if has_other else stages
 
 
 def first_pass(source):

@@ -1,6 +1,7 @@
 """An input of a report: a file, or a bundle with the raw artifact of each of its passes."""
 
 import json
+import math
 import pathlib
 import statistics
 import subprocess
@@ -66,7 +67,18 @@ class Input:
         return [name for name, own in self.kinds.items() if own == kind and self.raw(name)]
 
     def unprofiled(self, stage):
-        """Median of the unprofiled repeats of a stage, and their steps."""
+        """Typical time of the unprofiled repeats of a stage, and their steps."""
         if stage not in self.baseline:
             return None, None
-        return statistics.median(ms * 1e6 for ms in self.baseline[stage]["ms"]), self.baseline[stage].get("steps")
+        return typical(ms * 1e6 for ms in self.baseline[stage]["ms"]), self.baseline[stage].get("steps")
+
+
+def typical(times):
+    """The median of times; of ten or more that lie at two levels the mean of their medians, each by its number."""
+    times = sorted(times)
+    fifth = math.ceil(len(times) / 5)
+    gaps = [(times[at] - times[at - 1], at) for at in range(fifth, len(times) - fifth + 1)] if len(times) >= 10 else [(0, 0)]
+    gap, at = max(gaps)
+    if gap <= 0.15 * statistics.median(times):
+        return statistics.median(times)
+    return sum(statistics.median(level) * len(level) for level in (times[:at], times[at:])) / len(times)

@@ -11,9 +11,13 @@ import statistics
 from groups import Epilogues, Finder
 from instances import covered, lies_in, projection
 from line import Line
+from named import preparation
 from operators import Launch, Roof, frame_of, gpu_name, operators_around
 from parts import details
+from stages import Rest
 
+# What the program writes out itself runs code of its own between its launches.
+OF_LOOPS = ("optimizer-loop", "expert-loop", "gemm-loop", "attention-math")
 OF_LAUNCHES = ("optimizer-loop", "expert-loop", "gemm-loop", "layout-conversions")
 
 
@@ -140,18 +144,26 @@ def gain_of(line, kind, kernels, removed, within):
     operator of another kernel launches takes no more than its call with it; where the CPU bounds the stage, the longer of
     call and kernel."""
     launching = line.pool["launching"] + line.pool["host_code"]
-    if line.is_host_bound() and launching >= line.idle / 2 and kind not in OF_LAUNCHES:
+    is_of_launches = kind in OF_LAUNCHES and not (kind == "layout-conversions" and prepares_mostly(line))
+    if line.is_host_bound() and launching >= line.idle / 2 and not is_of_launches:
         return line.saving_kernels(kernels)
-    causes = ["launching", "host_code", "queue"]
-    if kind == "expert-loop":
-        causes += ["sync", "copy", "allocation"]
-    idle = min(sum(line.scaled(line.pool[cause]) for cause in causes), max(line.reference - line.busy, 0))
+    causes = ["launching", *(["sync", "copy", "allocation"] if kind == "expert-loop" else [])]
+    known = sum(line.scaled(line.pool[cause]) for cause in causes) + line.scaled(line.ordinary_queue())
+    if kind in OF_LOOPS:
+        known += Rest(line.work, line.stage, line.process, line.found).stage_time("host_code")
+    idle = min(known, max(line.reference - line.busy, 0))
     gap = idle / max(line.operations - 1, 1)
     per_call, call = gap, mean_call(line)
     if call is not None:
         call *= max(line.reference - line.busy, 0) / max(line.time - line.busy, line.reference - line.busy, 1)
         per_call = max(call - kernels / max(removed, 1), 0) if line.is_host_bound() else min(gap, call)
     return line.saving(kernels + gap * (removed - within) + per_call * within)
+
+
+def prepares_mostly(line):
+    """Whether preparation of kernels is most of what the host does while the GPU is idle."""
+    prepared = preparation(line.work, line.stage, line.process)
+    return prepared is not None and prepared[0] >= line.of_host() / 2
 
 
 def mean_call(line):

@@ -6,9 +6,12 @@ Definitions: docs/methodology.md, *Upper bounds of gains*; docs/findings.md, *Ga
 import collections
 import statistics
 
-from idle import LABELS
+from idle import LABELS, within
 from instances import projection
 
+# A gap up to this long is one between any two operations of a stream; a launch call that takes longer waits for a queue.
+ORDINARY, FULL = 10_000, 100_000
+OWN_WORK = ("launching", "host_code", "first_use")
 HOST = ("launching", "host_code", "first_use", "sync", "allocation", "copy", "os", "off_cpu")
 
 
@@ -32,6 +35,8 @@ class Line:
             self.pool.update(times)
         self.idle = sum(self.pool[cause] for cause in LABELS)
         self.unprofiled = self.of_repeats()
+        self.gaps = [within(gap, *projection(one)) for one, gpu, _, _ in self.found
+                     for gap in work.gaps_within(gpu, *projection(one))]
 
     def of_repeats(self):
         """Unprofiled time of as many steps; decode loops compare by the step only. Repeats are those of no rank."""
@@ -48,6 +53,42 @@ class Line:
     @property
     def reference(self):
         return self.time if self.unprofiled is None else self.unprofiled
+
+    def late_latency(self):
+        """Latency of what the host issues late: gone if that comes in time."""
+        return sum(gap["queue"] for gap in self.gaps if any(gap[cause] for cause in HOST))
+
+    def ordinary_queue(self):
+        """Queue time of all instances up to that of ordinary gaps."""
+        return min(self.pool["queue"], ORDINARY * sum(gap["queue"] > 0 for gap in self.gaps))
+
+    def least_idle(self):
+        """What streams need between the operations of an instance that are issued in time."""
+        ordinary = [gap["queue"] for gap in self.gaps if 0 < gap["queue"] == gap.total() <= ORDINARY]
+        return statistics.mean(ordinary or [0]) * len(self.gaps) / len(self.found)
+
+    def waits(self):
+        """What an instance takes beyond the host's own work and the GPU's: the most that goes without waits."""
+        beyond = sum(max(whole - max(times["busy"], self.own_work(one)), 0) for one, _, whole, times in self.found)
+        return min(self.scaled(beyond), max(self.reference - self.busy, 0))
+
+    def own_work(self, one):
+        """The host's own work from the first to the last call that issues an instance; of several threads at most that of one."""
+        calls = sorted({(call[:2], thread, call) for op in one.ops for thread, call in [self.work.call(op) or (None, None)] if call})
+        threads = {thread for _, thread, _ in calls}
+        each = [self.worked([own for own in calls if own[1] == thread], one.process) for thread in threads]
+        return min(self.worked(calls, one.process), max(each, default=0))
+
+    def worked(self, calls, process):
+        time, until = 0, None
+        for (start, end), thread, call in calls:
+            start = start if until is None else until
+            if end > start:
+                parts = self.work.capture.does_until(thread, process, call, start, end)
+                time += sum(finish - begin for begin, finish, cause in parts
+                            if cause in OWN_WORK and not (cause == "launching" and finish - begin > FULL))
+                until = end
+        return time
 
     def of_host(self):
         return sum(self.pool[cause] for cause in HOST)

@@ -39,10 +39,8 @@ def bound(lost, issued, of_host, latency=0, sooner=float("inf")):
 
 
 def sooner(work, stage, process, line):
-    """What the host waits in synchronizing calls and what the profiler adds, in all counted instances."""
-    if line.unprofiled is None:
-        return float("inf")
-    return (sync_time(work, stage, process) + max(line.time - line.unprofiled, 0)) * len(line.found)
+    """What the host waits in synchronizing calls, in all counted instances."""
+    return float("inf") if line.unprofiled is None else sync_time(work, stage, process) * len(line.found)
 
 
 def pairs_of(work):
@@ -95,7 +93,7 @@ def of_stage(work, stage, process, activities):
     line, own = Line(work, stage, process), losses_of(work, stage, process)
     lost, windows = own.time(*activities), own.occurs(*activities)
     issued = sum(own.issued[one] for one in activities)
-    saved = min(bound(lost, issued, line.of_host(), line.pool["queue"]), line.whole)
+    saved = min(bound(lost, issued, line.of_host(), line.late_latency()), line.whole)
     listed = names([own], activities)
     gain = gain_of_stage(line, own.windows, windows, lost + issued, saved, issued)
     return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / max(windows, 1), gain=gain,
@@ -174,7 +172,7 @@ def new_shapes(work, stage, process, found):
     for other in [] if listed else others(work, stage):
         listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], SHAPES)
     most = sooner(work, stage, process, line)
-    saved = min(bound(lost, issued, line.of_host(), line.pool["queue"], most), line.whole)
+    saved = min(bound(lost, issued, line.of_host(), line.late_latency(), most), line.whole)
     gain = gain_of_stage(line, own.windows, windows, lost + issued, saved, issued)
     return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / windows, gain=gain,
                 names_text=", ".join(listed[:3]))
@@ -246,11 +244,34 @@ def sync_bound(work, stage, process, found):
     waits = [wait for of in own.waits for wait in of]
     counts = sum(wait.counts for wait in waits)
     name = listed[0] if listed else "nonzero" if counts and 2 * counts >= len(waits) else None
-    if name in ("aten::index", "aten::index_put_"):
-        name = ", ".join(listed[:3])
+    kind = kind_of_wait(name)
+    most, issued = float("inf"), sum(own.issued[one] for one in activities)
+    if kind == "value":
+        most = sooner(work, stage, process, line)
+    if keeps_host(kind, own):
+        most, issued = min(most, line.waits() * len(line.counted)), 0
+    saved = min(bound(lost, issued, line.of_host(), line.late_latency()), most, line.whole)
+    gain = gain_of_stage(line, own.windows, told["windows"], min(lost + issued, most), saved, issued)
+    name = ", ".join(listed[:3]) if kind == "mask" else name
     calls, call, around = sync_calls(work, stage, process)
-    return dict(told, names_text=name, calls=calls, call_text=call, around_text=around,
+    return dict(told, gain=gain, names_text=name, calls=calls, call_text=call, around_text=around,
                 within_share=min((line.pool["sync"] + line.pool["copy"]) / lost, 1))
+
+
+def kind_of_wait(name):
+    """What the host waits for, by a mark or operator: all work, if nothing says it."""
+    name = (name or "").split(" at ")[0].removeprefix("aten::")
+    if not name or "synchronize" in name:
+        return "all"
+    kinds = {"index": "mask", "index_put_": "mask", "index_put": "mask", "nonzero": "size", "masked_select": "size",
+             "cpu": "data", "tolist": "data"}
+    return kinds.get(name, "value")
+
+
+def keeps_host(kind, own):
+    """Whether the host works as long as before without the waits: it neither works on what it waits for nor loops."""
+    is_loop = statistics.median([len(of) for of in own.waits] or [0]) >= 3
+    return kind == "all" or kind != "data" and not is_loop
 
 
 def between(work, stage, process, found):
@@ -293,10 +314,7 @@ def after_waits(work, process, pair, windows):
     lost = own.time(*activities)
     if lost < 0.02 * Line(work, stage, process).whole:
         return 0
-    name = (sync_bound(work, stage, process, None)["names_text"] or "").split(" at ")[0].removeprefix("aten::")
-    kinds = {"index", "index_put_", "index_put", "nonzero", "masked_select"}
-    waits = statistics.median([len(of) for of in own.waits] or [0])
-    is_loop = name in ("cpu", "tolist") or bool(name) and waits >= 3 and (name in kinds or "synchronize" not in name)
+    is_loop = not keeps_host(kind_of_wait((sync_bound(work, stage, process, None)["names_text"] or "").split(", ")[0]), own)
     leads = leads_of(work)[pair] if is_loop else [0] * len(windows)
     wait = sync_time(work, stage, process)
     idle = idle_of_windows(work, work.capture.ops[0].gpu, windows)

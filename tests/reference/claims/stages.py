@@ -24,6 +24,8 @@ ACTIVITY = {"garbage collection": "Python garbage collection", "data loader": "w
             "graph capture": "capture of CUDA graphs", "checkpoint": "writing of checkpoints", "files": "file access",
             "new shape": "preparation of kernels for a new shape", "synchronization": "waits for results and what follows",
             "blocking copy": "blocking memcpy"}
+# The host works as long as before without these.
+WAITS = {"sync", "copy", "communication", "queue"}
 PREPARATION = "preparation of kernels by cuDNN"
 APART = ", excluding stalls in few of them"
 PAUSES = "intermittent CPU stalls"
@@ -54,8 +56,12 @@ class Rest:
     def each(self, *causes):
         return [self.of(index, *causes) for index in range(len(self.found))]
 
-    def stage_time(self, *causes):
-        return self.line.scaled(self.pooled(*causes))
+    def stage_time(self, cause):
+        """Of a typical instance: what most have counts, without what one of many has more."""
+        time, each = self.pooled(cause), sorted(self.each(cause))
+        if len(each) >= 10 and each[-1] // 2 >= each[-2] and not self.is_rare(cause):
+            time -= min(each[-1] - round(statistics.median(each)), time)
+        return self.line.scaled(time)
 
     def is_rare(self, *causes):
         shares = [own / found[2] for own, found in zip(self.each(*causes), self.found)]
@@ -93,7 +99,10 @@ def of_idle(rest, causes, saved):
     times = rest.each(*causes)
     shares = [own / found[2] for own, found in zip(times, rest.found)]
     few = sum(share >= 0.01 for share in shares)
-    gain = rest.pooled(*causes) if 2 * few < len(shares) else rest.line.saving_idle(saved)
+    is_wait, most = set(causes) <= WAITS, float("inf")
+    if is_wait:
+        most = rest.line.waits()
+    gain = min(rest.pooled(*causes), most) if 2 * few < len(shares) else rest.line.saving_idle(min(saved, most))
     return dict(share=saved / rest.line.time, least=min(shares), most=max(shares), up_share=max(shares), gain=gain, few=few,
                 all=len(shares), time=rest.pooled(*causes))
 
@@ -162,6 +171,8 @@ def host_bound(work, stage, process, found):
     system, off = rest.stage_time("os"), rest.stage_time("off_cpu")
     code = host_code(work, stage, process, rest)
     saved = code + system + off
+    if rest.line.unprofiled is not None:
+        saved = min(saved, max(rest.line.reference - rest.line.busy - rest.line.least_idle(), 0))
     samples, libraries = library_samples(work, found, causes)
     place, covers = host_place(work, stage, process)
     return dict(of_idle(rest, causes, saved), besides_share=saved / rest.line.time, os_share=system / saved, samples=samples,

@@ -182,6 +182,7 @@ impl<'a> Evidence<'a> {
             of_rank.typical += stage.total();
             of_rank.captured = of_rank.captured.max(self.captured_loop(stage));
             of_rank.added += pauses::added_by_profiler(self, stage);
+            of_rank.added += pauses::stalls_of_profiler(self, stage);
         }
         for stage in &mut self.stages {
             let of_rank = &loops[&stage.scope.rank];

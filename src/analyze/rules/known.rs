@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::time::idle::between::Between;
+use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::sources::{ActivityIdle, Recurs, Sources, WINDOWS};
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity};
@@ -590,16 +591,21 @@ fn all_preparation(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle)
     if loads(&idle.sources) && !idle.is_whole(&evidence.context) {
         return Some(Lost::of_preparation(&idle.sources, &LOADS)).filter(is_common);
     }
-    let host = |idle: &StageIdle| idle.pool.causes.sum(&Cause::HOST).time();
-    let share = |idle: &StageIdle| Ratio::of(time(&idle.sources, &SHAPES), host(idle));
+    let host = |parts: &Parts| parts.causes.sum(&Cause::HOST).time();
+    let share = |idle: &StageIdle| Ratio::of(time(&idle.sources, &SHAPES), host(&idle.pool));
     let mut others = others(evidence, stage);
     let other = others.find(|other| prepares(&other.sources) && share(other) >= HALF)?;
     let of_other = Lost::of_preparation(&other.sources, &SHAPES);
     let windows = of_other.windows as f64 / other.sources.windows.max(1) as f64;
+    let windows = (windows * idle.sources.windows as f64).round() as usize;
+    // One iteration of the other pass may be its first; those of this pass must have the time, too.
+    let share = share(other).min(Ratio::ONE);
+    let times = idle.instances.iter().map(|parts| host(parts) * share);
+    let long: Vec<Time> = times.filter(|time| *time >= PREPARES).collect();
     let lost = Lost {
-        idle: host(idle) * share(other).min(Ratio::ONE),
+        idle: long.iter().copied().sum(),
         issued: Time::ZERO,
-        windows: (windows * idle.sources.windows as f64).round() as usize,
+        windows: windows.min(long.len()),
         most: UNLIMITED,
     };
     Some(lost).filter(is_common)

@@ -66,6 +66,23 @@ pub(crate) fn added_by_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> T
     (captured - unprofiled * stage.counted - pauses).max(Time::ZERO)
 }
 
+/// What slow iterations take beyond typical ones, less what unprofiled repeats do, of which there are as many: a stall that
+/// repeats do not have is one of the profiled run.
+pub(crate) fn stalls_of_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+    let (Some(series), Some(typical)) = (evidence.unprofiled_series(stage), stage.unprofiled)
+    else {
+        return Time::ZERO;
+    };
+    let iterations = evidence.iterations(stage);
+    if series.repeats.len() < iterations.len() {
+        return Time::ZERO;
+    }
+    let beyond = iterations.into_iter().sum::<Time>() - stage.time.max(typical) * stage.counted;
+    let mean = typical * Ratio::of(Time(series.statistics.mean), series.typical());
+    let of_repeats = (mean - typical).max(Time::ZERO) * stage.counted;
+    (beyond - of_repeats).max(Time::ZERO)
+}
+
 /// The pauses of a stage, if they are worth a finding.
 pub(crate) fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pauses> {
     let idle = evidence.idle(stage.key())?;

@@ -70,7 +70,11 @@ class Input:
         """Typical time of the unprofiled repeats of a stage, and their steps."""
         if stage not in self.baseline:
             return None, None
-        return typical(ms * 1e6 for ms in self.baseline[stage]["ms"]), self.baseline[stage].get("steps")
+        return typical(self.repeats(stage)), self.baseline[stage].get("steps")
+
+    def repeats(self, stage):
+        """Nanoseconds of the unprofiled repeats of a stage."""
+        return [ms * 1e6 for ms in self.baseline[stage]["ms"]]
 
 
 def typical(times):

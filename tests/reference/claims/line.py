@@ -7,6 +7,7 @@ import collections
 import statistics
 
 from idle import LABELS, within
+from bundle import typical
 from instances import projection
 
 # A gap up to this long is one between any two operations of a stream; a launch call that takes longer waits for a queue.
@@ -49,6 +50,16 @@ class Line:
         steps = statistics.median(steps) if isinstance(steps, list) else steps
         own = self.work.steps(self.counted[0]) or source.workload.get("output_tokens")
         return time * own / steps if steps and own else None
+
+    def stalls_of_profiler(self):
+        """What slow iterations take beyond typical ones, less what as many unprofiled repeats do."""
+        times = self.work.source.repeats(self.stage)
+        spans = [projection(one) for one in self.counted]
+        if len(times) < len(spans):
+            return 0
+        beyond = sum(end - start for start, end in spans) - max(self.time, self.unprofiled) * len(spans)
+        of_repeats = self.unprofiled * (statistics.mean(times) / typical(times) - 1) * len(spans)
+        return max(beyond - max(of_repeats, 0), 0)
 
     @property
     def reference(self):

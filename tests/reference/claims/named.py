@@ -9,14 +9,17 @@ import statistics
 from activities import UNNAMED, Host, names, windows_of
 from idle import within
 from instances import covered
-from line import Line
+from line import HOST, Line
 from parts import chain, next_range, sync_calls, sync_time
 
 MARKED = {"garbage-collection": ["garbage collection"], "data-loader": ["data loader"], "compilation": ["compilation"],
           "checkpoint": ["checkpoint"], "empty-cache": ["empty_cache", "allocation"], "os-waits": ["sleep"]}
 CAPTURES = ["graph capture", "empty_cache", "garbage collection"]
-SHAPES = ["kernel plans", "new shape"]
-LOADS = ["code loading", "host code", "allocation", "synchronization", "files"]
+PLANS = ["kernel plans", "new shape"]
+SHAPES = [*PLANS, "code loading"]
+# A launch of a prepared kernel takes less.
+PREPARES = 1e6
+LOADS = ["code loading", "kernel plans", "host code", "allocation", "synchronization", "files"]
 IDLE = (r"The GPU is idle for (?P<share>\S+ %) of (?:the (?P<run>\S+ \S+) of the measured loop|.+?)"
         r" (?:while .+?|in and after waits for the GPU)(?: \((?P<names_text>[^)]+)\))?")
 OCCURS = r", in (?P<windows>\S+) of (?P<all>\S+) iterations \((?P<each>\S+ \S+) each(?: under the profiler)?\)"
@@ -57,12 +60,13 @@ def pairs_of(work):
 
 def loop_time(work, run):
     """Time of the measured loop of the first process: typical iterations without the profiler, or all of it as captured
-    without what the profiler adds to typical iterations."""
+    without what the profiler adds to typical iterations and to stalls."""
     typical, captured, added = 0, run, 0
     for line in lines_of(work):
         typical += line.reference * len(line.counted)
         captured = max(captured, line.whole)
         if line.unprofiled is not None:
+            added += line.stalls_of_profiler()
             # It holds what the host does in the range before the first operation.
             before = sum(idle_inside(work, pair, windows) for pair, windows in pairs_of(work)[0].items() if pair[1] == line.stage)
             added += max((line.time - line.reference) * len(line.counted) + before, 0)
@@ -157,18 +161,18 @@ def graph_capture(work, stage, process, found):
 
 def prepares(own):
     """Whether the host prepares kernels: a launch of a prepared one takes less than a millisecond, and waits for nothing."""
-    time = sum(own.time(one) / max(own.occurs(one), 1) for one in SHAPES)
+    time = sum(own.time(one) / max(own.occurs(one), 1) for one in PLANS)
     causes = collections.Counter()
-    for one in SHAPES:
+    for one in PLANS:
         for by_window in own.causes.get(one, []):
             causes.update(by_window)
-    return time >= 1e6 and any(causes[cause] for cause in ("sync", "allocation", "first_use"))
+    return time >= PREPARES and any(causes[cause] for cause in ("sync", "allocation", "first_use"))
 
 
 def new_shapes(work, stage, process, found):
     lost, issued, windows = preparation(work, stage, process)
     line, own = Line(work, stage, process), losses_of(work, stage, process)
-    listed = names([own], [*SHAPES, "code loading"])
+    listed = names([own], SHAPES)
     for other in [] if listed else others(work, stage):
         listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], SHAPES)
     most = sooner(work, stage, process, line)
@@ -189,20 +193,29 @@ def preparation(work, stage, process):
     own = losses_of(work, stage, process)
     if prepares(own) or loads(own):
         activities = SHAPES if prepares(own) else LOADS
-        told = own.time(*activities), timed_kernels(work, stage, process, own), own.occurs(*activities)
+        told = own.time(*activities), timed_kernels(work, stage, process, own), long_windows(own, activities)
     else:
         for other in others(work, stage):
             line = Line(other, stage, sorted(other.instances(stage))[0])
             of_other = losses_of(other, stage, line.process)
             share = of_other.time(*SHAPES) / max(line.of_host(), 1)
             if prepares(of_other) and share >= 0.5:
-                windows = round(of_other.occurs(*SHAPES) / of_other.windows * own.windows)
+                windows = round(long_windows(of_other, SHAPES) / of_other.windows * own.windows)
                 issued = timed_kernels(work, stage, process, own)
-                told = Line(work, stage, process).of_host() * min(share, 1), issued, windows
+                # One iteration of the other pass may be its first; those of this pass must have the time, too.
+                each = [sum(times[cause] for cause in HOST) * min(share, 1) for *_, times in work.idle(stage, process)]
+                long = [time for time in each if time >= PREPARES]
+                told = sum(long), issued, min(windows, len(long))
                 break
         else:
             return None
     return told if own.windows >= 3 and 2 * told[2] >= own.windows else None
+
+
+def long_windows(own, activities):
+    """Windows in which these take longer than a launch."""
+    times = [sum(own.times[one][number] for one in activities if one in own.times) for number in range(own.windows)]
+    return sum(time >= PREPARES for time in times)
 
 
 def timed_kernels(work, stage, process, own):
@@ -229,7 +242,7 @@ def others(work, stage):
     source = getattr(work, "source", None)
     for name in (source.passes("timeline") + source.passes("operators")) if source else []:
         other = source.work(name)
-        if other is not work and any(other.instances(stage).values()):
+        if other is not work and any(other.counted(stage, process) for process in other.instances(stage)):
             other.stages = other.stages or work.stages
             yield other
 

@@ -68,6 +68,30 @@ impl Default for Made {
     }
 }
 
+/// Adds timed repeats of a stage in a pass without a profiler.
+fn add_repeats(
+    session: &mut Session,
+    (stage, pass): (&str, &str),
+    steps: Option<u64>,
+    times: &[i64],
+) {
+    let [stage, pass] = [stage, pass].map(|text| session.intern(text));
+    for (repeat, duration) in (0..).zip(times.iter().copied()) {
+        session.timings.push(Timing {
+            stage,
+            repeat,
+            duration: Ns(duration),
+            steps,
+            batch: None,
+            tokens: None,
+            keys: None,
+            artifact: pass,
+            pass,
+            profiled: Some(false),
+        });
+    }
+}
+
 impl Made {
     /// A stage of ten counted instances of `time` ns in a run of `run` ns.
     fn stage(mut self, name: &str, kind: StageKind, time: f64, run: f64) -> Self {
@@ -197,21 +221,7 @@ impl Made {
 
     /// Timed repeats of a stage.
     fn repeats(mut self, stage: &str, pass: &str, steps: Option<u64>, times: &[i64]) -> Self {
-        let [stage, pass] = [stage, pass].map(|text| self.session.intern(text));
-        for (repeat, duration) in (0..).zip(times.iter().copied()) {
-            self.session.timings.push(Timing {
-                stage,
-                repeat,
-                duration: Ns(duration),
-                steps,
-                batch: None,
-                tokens: None,
-                keys: None,
-                artifact: pass,
-                pass,
-                profiled: Some(false),
-            });
-        }
+        add_repeats(&mut self.session, (stage, pass), steps, times);
         let Self {
             session,
             facts,

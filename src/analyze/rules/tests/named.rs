@@ -458,3 +458,63 @@ fn idle_time_in_the_range_of_the_next_stage_is_that_of_the_stage() {
         assert!(!statement.contains("place="), "{statement}");
     });
 }
+
+/// Steps of 5000 µs, in which the host launches the second kernel after `until` µs; in another pass it has allocated memory
+/// for a convolution for most of that time.
+fn prepared(until: [i64; 4]) -> Session {
+    let mut text = String::new();
+    for (step, until) in (0..).zip(until) {
+        let time = |from: i64, to: i64| format!("{}us..{}us", step * 5000 + from, step * 5000 + to);
+        text += &format!("range step {}\n", time(0, 4500));
+        text += &format!("launch {} -> gemm {}\n", time(0, 5), time(10, 110));
+        let (launch, kernel) = (time(until, until + 5), time(until + 10, until + 110));
+        text += &format!("launch {launch} -> gemm {kernel}\n");
+    }
+    text += "pass torch operators
+        range step 0us..4500us
+        launch 0us..5us -> gemm 10us..110us
+        operator aten::cudnn_convolution 110us..4100us
+        cudaMalloc 200us..3900us
+        launch 4000us..4005us -> gemm 4010us..4110us";
+    trace(&text)
+}
+
+#[test]
+fn what_one_iteration_of_another_pass_prepares_each_iteration_must_have_time_for() {
+    let found = |until| findings(&prepared(until));
+    let each = found([4000; 4]);
+    assert!(finding(&each, "new-shapes").is_some());
+    let first = found([4000, 300, 300, 300]);
+    assert!(finding(&first, "new-shapes").is_none());
+}
+
+/// Five iterations of 100 µs, the third of which takes 300 µs, 20 µs apart, half of that in the range of the next one.
+fn one_stall(repeats: &[i64]) -> Session {
+    let (mut text, mut start) = (String::new(), 0);
+    for end in [110, 110, 310, 110, 110] {
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range step {}\n", time(0, 100));
+        text += &format!("launch {} -> axpy {}\n", time(0, 5), time(10, 20));
+        text += &format!("launch {} -> axpy {}\n", time(20, 25), time(end - 10, end));
+        start += end + 10;
+    }
+    let mut session = trace(&text);
+    let repeats: Vec<i64> = repeats.iter().map(|time| time * 1000).collect();
+    add_repeats(&mut session, ("step", "baseline"), None, &repeats);
+    session
+}
+
+#[test]
+fn the_loop_holds_no_more_stalls_than_as_many_repeats() {
+    let of_loop = |repeats: &[i64]| {
+        with_results(&one_stall(repeats), |context| {
+            let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+            evidence.loop_time().0 / 1e3
+        })
+    };
+    // 700 µs of iterations, and four times 20 µs between them, of which a repeat holds 10 µs.
+    assert_eq!(of_loop(&[100; 4]).round(), 740.0);
+    assert_eq!(of_loop(&[100; 5]).round(), 540.0);
+    // A repeat takes 20 µs more on average.
+    assert_eq!(of_loop(&[100, 100, 200, 100, 100]).round(), 640.0);
+}

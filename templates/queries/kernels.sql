@@ -1,6 +1,6 @@
--- Kernels by the GPU time that they took in all captures. A capture counts the pass with the most kernel time.
+-- Kernels by the GPU time that they took in all captures. A capture counts the run with the most kernel time.
 -- Rounded to microseconds: engines add in different orders, and equal sums are to stay in the order of their names.
-select name, class, count(distinct capture) as captures, sum(count) as launches, round(sum(total_ns) / 1e9, 6) as gpu_s
+select name, class, sum(once) as captures, sum(count) as launches, round(sum(total_ns) / 1e9, 6) as gpu_s
 from kernels
 where counted = 1
 group by name, class

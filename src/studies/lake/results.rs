@@ -1,6 +1,6 @@
 //! The rows of a report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_document::report::Report;
 use rooflens_document::{Cell, Dataset};
@@ -15,6 +15,9 @@ pub type Files = BTreeMap<String, Vec<u8>>;
 
 /// Folder of the results below that of a report.
 pub const FOLDER: &str = "results";
+
+/// What the name of a pass has before the number of its rank.
+const RANK: &str = " · rank ";
 
 /// The results of a report, as `results/<table>.parquet`; tables without rows are missing.
 ///
@@ -52,15 +55,19 @@ pub fn results(report: &Report) -> Result<Files, LakeError> {
 fn add(rows: &mut Rows, key: &[Cell], table: &Table, dataset: &Dataset) -> Result<(), LakeError> {
     let place = |column: &Column| dataset.position(column.name);
     let places: Vec<Option<usize>> = table.columns.iter().map(place).collect();
-    let longest = longest_pass(dataset);
+    let longest = longest_run(dataset);
+    let mut seen = BTreeSet::new();
     for row in &dataset.rows {
         let mut cells = Vec::new();
+        let run = text_of(dataset, row, "pass").map(|pass| run_of(&pass).to_owned());
+        let is_counted = run == longest;
         for (column, place) in table.columns.iter().zip(&places) {
             cells.push(match place {
                 Some(place) => row[*place].clone(),
-                None if column.name == "counted" => {
-                    let pass = text_of(dataset, row, "pass");
-                    Cell::Int(i64::from(pass == longest))
+                None if column.name == "counted" => Cell::Int(i64::from(is_counted)),
+                None if column.name == "once" => {
+                    let is_first = is_counted && seen.insert(text_of(dataset, row, "name"));
+                    Cell::Int(i64::from(is_first))
                 }
                 None => Cell::Missing,
             });
@@ -70,23 +77,31 @@ fn add(rows: &mut Rows, key: &[Cell], table: &Table, dataset: &Dataset) -> Resul
     Ok(())
 }
 
-/// The pass with the most time of its rows; the first by name of equals.
-fn longest_pass(dataset: &Dataset) -> Option<String> {
+/// The run with the most time of its rows; the first by name of equals.
+fn longest_run(dataset: &Dataset) -> Option<String> {
     let time = dataset.position("total_ns")?;
     let mut times = BTreeMap::<String, f64>::new();
     for row in &dataset.rows {
         if let Some(pass) = text_of(dataset, row, "pass") {
             let time = row[time].plain().parse().unwrap_or(0.0);
-            *times.entry(pass).or_default() += time;
+            *times.entry(run_of(&pass).to_owned()).or_default() += time;
         }
     }
     let mut longest: Option<(String, f64)> = None;
-    for (pass, time) in times {
+    for (run, time) in times {
         if longest.as_ref().is_none_or(|(_, most)| time > *most) {
-            longest = Some((pass, time));
+            longest = Some((run, time));
         }
     }
-    longest.map(|(pass, _)| pass)
+    longest.map(|(run, _)| run)
+}
+
+/// The run of a pass: ranks are passes that ran at the same time, on GPUs of their own.
+fn run_of(pass: &str) -> &str {
+    match pass.rsplit_once(RANK) {
+        Some((run, rank)) if rank.parse::<u32>().is_ok() => run,
+        _ => pass,
+    }
 }
 
 /// A cell as a text; none in a column that the data set lacks.

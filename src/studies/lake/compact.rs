@@ -1,7 +1,10 @@
 //! Many small files as few large ones.
 
 use std::fs::{self, File};
+use std::panic::resume_unwind;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -32,18 +35,43 @@ impl Lake {
         let staging = lake.staging();
         fs::remove_dir_all(&staging).map_err(LakeError::io(&staging))?;
         fs::create_dir_all(&staging).map_err(LakeError::io(&staging))?;
-        let mut compacted = Compacted::default();
         let batches = lake.batches()?;
-        for month in batches.chunk_by(|one, next| one.month == next.month) {
-            if month.len() < 2 {
-                continue;
-            }
-            match lake.compact_month(month) {
+        let months = batches.chunk_by(|one, next| one.month == next.month);
+        let months: Vec<&[Batch]> = months.filter(|month| month.len() > 1).collect();
+        let mut compacted = Compacted::default();
+        for (month, outcome) in months.iter().zip(lake.compact_months(&months)) {
+            match outcome {
                 Ok(()) => compacted.folders += month.len(),
                 Err(error) => compacted.errors.push(error),
             }
         }
         Ok(compacted)
+    }
+
+    /// Compacts months in threads of their own, not in those of polars: most files are small.
+    fn compact_months(&self, months: &[&[Batch]]) -> Vec<Result<(), LakeError>> {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        let next = AtomicUsize::new(0);
+        let work = || {
+            let mut outcomes = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                match months.get(number) {
+                    Some(month) => outcomes.push((number, self.compact_month(month))),
+                    None => return outcomes,
+                }
+            }
+        };
+        let mut outcomes = thread::scope(|scope| {
+            let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let mut outcomes = Vec::new();
+            for thread in running {
+                outcomes.extend(thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+            }
+            outcomes
+        });
+        outcomes.sort_by_key(|(number, _)| *number);
+        outcomes.into_iter().map(|(_, outcome)| outcome).collect()
     }
 
     fn compact_month(&self, batches: &[Batch]) -> Result<(), LakeError> {
@@ -77,7 +105,7 @@ fn merge(table: &'static Table, batches: &[Batch], folder: &Path) -> Result<(), 
     let target = folder.join(format!("{}.parquet", table.name));
     let mut writer: Option<Writer<File>> = None;
     for batch in batches {
-        let source = batch.path.join(format!("{}.parquet", table.name));
+        let source = batch.file(table);
         if !source.is_file() {
             continue;
         }
@@ -86,7 +114,7 @@ fn merge(table: &'static Table, batches: &[Batch], folder: &Path) -> Result<(), 
             Some(writer) => writer.push(frame)?,
             None => {
                 let file = File::create(&target).map_err(LakeError::io(&target))?;
-                writer = Some(Writer::new(file, table, &target, frame)?);
+                writer = Some(Writer::new(file, &target, frame)?);
             }
         }
     }

@@ -9,7 +9,7 @@ use polars_core::prelude::{
     NewChunkedArray, StringChunked,
 };
 use polars_io::SerReader;
-use polars_io::parquet::read::ParquetReader;
+use polars_io::parquet::read::{ParallelStrategy, ParquetReader};
 use polars_io::parquet::write::{
     BatchedWriter, KeyValueMetadata, ParquetCompression, ParquetWriter,
 };
@@ -19,7 +19,7 @@ use super::LakeError;
 use super::schema::{Column, Kind, Table, VERSION};
 
 /// Rows of a row group. Fixed, because the bytes of a file depend on it.
-const ROW_GROUP: usize = 1 << 18;
+pub(crate) const ROW_GROUP: usize = 1 << 17;
 
 /// Key of the version in the metadata of a file.
 const SCHEMA: &str = "rooflens.results";
@@ -120,7 +120,7 @@ pub(crate) fn write(rows: Rows) -> Result<Vec<u8>, LakeError> {
     let frame = DataFrame::new_infer_height(columns);
     let frame = frame.map_err(|error| LakeError::damaged(path, &error))?;
     let mut bytes = Vec::new();
-    Writer::new(&mut bytes, rows.table, path, frame)?.finish()?;
+    Writer::new(&mut bytes, path, frame)?.finish()?;
     Ok(bytes)
 }
 
@@ -133,29 +133,14 @@ pub(crate) struct Writer<W: Write> {
 }
 
 impl<W: Write> Writer<W> {
-    /// A file with the version and the meaning of each column in its metadata.
-    pub(crate) fn new(
-        target: W,
-        table: &Table,
-        path: &Path,
-        rows: DataFrame,
-    ) -> Result<Self, LakeError> {
-        let mut about = vec![
-            (SCHEMA.to_owned(), VERSION.to_string()),
-            ("rooflens.table".to_owned(), table.doc.to_owned()),
-        ];
-        for Column {
-            name, unit, doc, ..
-        } in table.all_columns()
-        {
-            about.push((format!("rooflens.column.{name}"), (*doc).to_owned()));
-            if !unit.is_empty() {
-                about.push((format!("rooflens.unit.{name}"), (*unit).to_owned()));
-            }
-        }
+    /// A file with the version in its metadata.
+    pub(crate) fn new(target: W, path: &Path, rows: DataFrame) -> Result<Self, LakeError> {
+        // Not what each column means: a lake has thousands of files, and docs/data.md says it once.
+        let about = vec![(SCHEMA.to_owned(), VERSION.to_string())];
         let writer = ParquetWriter::new(target)
             .with_compression(ParquetCompression::Zstd(None))
             .with_row_group_size(Some(ROW_GROUP))
+            .set_parallel(false)
             .with_key_value_metadata(Some(KeyValueMetadata::from_static(about)))
             .batched(rows.schema());
         let path = path.to_owned();
@@ -218,8 +203,23 @@ pub(crate) fn check(path: &Path) -> Result<(), LakeError> {
     open(path).map(drop)
 }
 
+/// The number of rows of a file.
+pub(crate) fn height(path: &Path) -> Result<usize, LakeError> {
+    let height = open(path)?.num_rows();
+    height.map_err(|error| LakeError::damaged(path, &error))
+}
+
 /// The rows of a file in the declared columns; one that the file lacks is missing in all rows.
 pub(crate) fn read(path: &Path, columns: &[&Column]) -> Result<DataFrame, LakeError> {
+    read_part(path, columns, (0, usize::MAX))
+}
+
+/// As [`read`]: of the rows from the first of two numbers on, so many as the second says.
+pub(crate) fn read_part(
+    path: &Path,
+    columns: &[&Column],
+    part: (usize, usize),
+) -> Result<DataFrame, LakeError> {
     let damaged = |error| LakeError::damaged(path, &error);
     let mut reader = open(path)?;
     let stored = reader.schema().map_err(damaged)?;
@@ -229,7 +229,10 @@ pub(crate) fn read(path: &Path, columns: &[&Column]) -> Result<DataFrame, LakeEr
             names.push(column.name.to_owned());
         }
     }
-    let frame = reader.with_columns(Some(names)).finish().map_err(damaged)?;
+    let reader = reader.with_columns(Some(names)).with_slice(Some(part));
+    // Most files are small: threads for their columns cost more than they save.
+    let reader = reader.read_parallel(ParallelStrategy::None);
+    let frame = reader.finish().map_err(damaged)?;
     let mut values = Vec::new();
     for column in columns {
         let kind = match column.kind {

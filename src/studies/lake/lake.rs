@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::LakeError;
 use super::files::{check, read};
 use super::results::{FOLDER, Files, is_hash};
-use super::schema::{Column, KEY, TABLES};
+use super::schema::{Column, KEY, TABLES, Table};
 
 /// Folder of files that no reader sees.
 const STAGING: &str = "_staging";
@@ -58,6 +58,13 @@ pub(crate) struct Batch {
     pub(crate) name: String,
     /// The folder.
     pub(crate) path: PathBuf,
+}
+
+impl Batch {
+    /// The file of a table, which is not there if the table has no rows.
+    pub(crate) fn file(&self, table: &Table) -> PathBuf {
+        self.path.join(format!("{}.parquet", table.name))
+    }
 }
 
 impl Lake {
@@ -160,7 +167,12 @@ impl Lake {
             let target = folder.path().join(name);
             fs::write(&target, bytes).map_err(LakeError::io(&target))?;
         }
-        staged(folder)
+        let (capture, month) = identity(folder.path())?;
+        Ok(Staged {
+            folder,
+            capture,
+            month,
+        })
     }
 
     /// Puts a folder of results aside, to be published; none if its capture is known.
@@ -172,7 +184,7 @@ impl Lake {
         folder: &Path,
         known: &BTreeSet<String>,
     ) -> Result<Option<Staged>, LakeError> {
-        let (capture, _) = identity(folder)?;
+        let (capture, month) = identity(folder)?;
         if known.contains(&capture) {
             return Ok(None);
         }
@@ -187,7 +199,11 @@ impl Lake {
             fs::copy(&source, &target).map_err(LakeError::io(&source))?;
             check(&target)?;
         }
-        staged(aside).map(Some)
+        Ok(Some(Staged {
+            folder: aside,
+            capture,
+            month,
+        }))
     }
 
     fn aside(&self) -> Result<TempDir, LakeError> {
@@ -229,16 +245,6 @@ pub fn results_folder(path: &Path) -> Option<PathBuf> {
     let has_captures = |folder: &PathBuf| folder.join(format!("{CAPTURES}.parquet")).is_file();
     let folders = [path.to_owned(), path.join(FOLDER)];
     folders.into_iter().find(has_captures)
-}
-
-/// Results by what they say of themselves.
-fn staged(folder: TempDir) -> Result<Staged, LakeError> {
-    let (capture, month) = identity(folder.path())?;
-    Ok(Staged {
-        folder,
-        capture,
-        month,
-    })
 }
 
 /// Capture and month of a folder of results.

@@ -21,6 +21,7 @@
 mod compact;
 mod files;
 mod lake;
+mod query;
 mod results;
 pub mod schema;
 #[cfg(test)]
@@ -32,6 +33,7 @@ use std::path::{Path, PathBuf};
 
 pub use compact::Compacted;
 pub use lake::{Added, Lake, Staged, results_folder};
+pub use query::Unread;
 pub use results::{FOLDER, Files, results};
 
 /// Why results are not written, added or read.

@@ -4,13 +4,14 @@ use std::path::Path;
 use rooflens_document::dataset::Column as Head;
 use rooflens_document::report::{Meta, Report, Subject};
 use rooflens_document::{Cell, Dataset};
+use rooflens_query::{Database, Value};
 use rooflens_schemas::Unit;
 use tempfile::TempDir;
 
 use super::files::read;
 use super::lake::texts;
 use super::schema::{Column, KEY, TABLES, table};
-use super::{Added, Lake, LakeError, results};
+use super::{Added, Lake, LakeError, Unread, results};
 
 /// A report of one kernel.
 fn report(number: u32, time: &str) -> Report {
@@ -166,6 +167,67 @@ fn a_damaged_file_is_named_and_costs_its_month_the_compaction_and_no_row() {
     };
     assert!(error.to_string().contains("kernels.parquet"), "{error}");
     assert_eq!(Lake::open(root).unwrap().captures().unwrap().len(), 4);
+}
+
+#[test]
+fn a_statement_has_the_rows_that_can_be_read_and_the_file_that_cannot() {
+    let folder = TempDir::new().unwrap();
+    let lake = Lake::create(folder.path()).unwrap();
+    for number in 1..=3 {
+        add(&lake, &report(number, "2026-10-01T00:00:00Z"));
+    }
+    let damaged = lake.batches().unwrap()[1].path.join("kernels.parquet");
+    fs::write(&damaged, b"PAR1 and no footer").unwrap();
+    let unread = Unread::default();
+    let sql = "select short, total_ns, gpus from kernels order by total_ns";
+    let tables = lake.copied(sql, &unread).unwrap();
+    let database = Database::of_rows(tables, 1 << 30, || false).unwrap();
+    let answers = database.ask(sql, 10).unwrap();
+    let row = |time: f64| {
+        let name = Value::Text("gemm".to_owned());
+        vec![Some(name), Some(Value::Float(time)), Some(Value::Int(8))]
+    };
+    assert_eq!(answers[0].rows, [row(1.0), row(3.0)]);
+    let unread = unread.into_inner();
+    assert_eq!(unread.keys().collect::<Vec<_>>(), [&damaged]);
+}
+
+#[test]
+fn all_ranks_of_the_longest_run_count_and_a_kernel_counts_once() {
+    let mut report = report(1, "");
+    let columns = ["short", "name", "pass"].map(|id| Head::text(id, ""));
+    let mut kernels = Dataset {
+        id: "kernels",
+        title: String::new(),
+        columns: columns.to_vec(),
+        rows: Vec::new(),
+    };
+    kernels
+        .columns
+        .push(Head::new("total_ns", "", Unit::Nanoseconds));
+    // The first run takes less time than both ranks of the second together, and more than one.
+    let rows = [
+        ("nsys", "gemm", 5),
+        ("torch · rank 0", "gemm", 3),
+        ("torch · rank 1", "gemm", 3),
+        ("torch · rank 1", "copy", 1),
+    ];
+    for (pass, name, time) in rows {
+        let texts = ["", name, pass].map(Cell::from);
+        kernels
+            .rows
+            .push(texts.into_iter().chain([Cell::Int(time)]).collect());
+    }
+    report.datasets = vec![kernels];
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("kernels.parquet");
+    fs::write(&path, &results(&report).unwrap()["results/kernels.parquet"]).unwrap();
+    let frame = read(&path, &self::columns("kernels")).unwrap();
+    let numbers = |name: &str| -> Vec<Option<i64>> {
+        frame.column(name).unwrap().i64().unwrap().iter().collect()
+    };
+    assert_eq!(numbers("counted"), [0, 1, 1, 1].map(Some));
+    assert_eq!(numbers("once"), [0, 1, 0, 1].map(Some));
 }
 
 #[test]

@@ -89,6 +89,14 @@ pub struct DescribedColumn {
     pub unit: &'static str,
 }
 
+/// A table that is copied before it is asked.
+pub struct Copied<'a> {
+    /// What it is; its rows are counted.
+    pub table: Described,
+    /// Its rows, each as long as the columns.
+    pub rows: Box<dyn Iterator<Item = Vec<Option<Value>>> + 'a>,
+}
+
 impl Described {
     fn of(table: &dyn Table) -> Self {
         let mut columns = Vec::new();
@@ -132,15 +140,54 @@ impl Database {
             tables.push(Described::of(table(session)));
         }
         tables.extend(datasets.iter().map(results::described));
-        let answers = memory / ANSWERS_PART;
-        let connection = open(session, datasets, &tables, stop);
-        let mut connection = connection.map_err(|error| error::setup(&error))?;
-        limit_heap(&mut connection, memory - answers).map_err(|error| error::setup(&error))?;
-        let answers = usize::try_from(answers).unwrap_or(usize::MAX);
+        let open = || -> Result<Connection, rusqlite::Error> {
+            let connection = connection()?;
+            vtab::add(&connection, session)?;
+            results::add(&connection, datasets, &tables[TABLES.len()..])?;
+            limit_heap(&connection, memory)?;
+            Ok(connection)
+        };
+        let connection = open().map_err(|error| error::setup(&error))?;
+        Self::ready(connection, tables, memory, stop)
+    }
+
+    /// Copies tables into SQLite. All else is as in [`Self::new`].
+    ///
+    /// # Errors
+    /// The rows take more memory than they may.
+    pub fn of_rows(
+        copied: Vec<Copied<'_>>,
+        memory: u64,
+        stop: impl FnMut() -> bool + Send + 'static,
+    ) -> Result<Self, QueryError> {
+        let connection = connection().map_err(|error| error::setup(&error))?;
+        limit_heap(&connection, memory).map_err(|error| error::setup(&error))?;
+        let mut tables = Vec::new();
+        for Copied { mut table, rows } in copied {
+            let count = results::copy(&connection, &table, rows);
+            table.rows = count.map_err(|error| error::explained(error, "", &tables))?;
+            tables.push(table);
+        }
+        Self::ready(connection, tables, memory, stop)
+    }
+
+    /// A database whose tables are there. From now on, statements only read.
+    fn ready(
+        mut connection: Connection,
+        tables: Vec<Described>,
+        memory: u64,
+        stop: impl FnMut() -> bool + Send + 'static,
+    ) -> Result<Self, QueryError> {
+        let finish = || {
+            describe(&connection, &tables)?;
+            connection.progress_handler(STEPS, Some(stop))?;
+            connection.authorizer(Some(allowed))
+        };
+        finish().map_err(|error| error::setup(&error))?;
         Ok(Self {
             connection,
             tables,
-            answers,
+            answers: usize::try_from(memory / ANSWERS_PART).unwrap_or(usize::MAX),
         })
     }
 
@@ -221,13 +268,9 @@ fn value(cell: ValueRef<'_>, is_bool: bool) -> Option<Value> {
     })
 }
 
-fn open(
-    session: &Arc<Session>,
-    datasets: &[Dataset],
-    tables: &[Described],
-    stop: impl FnMut() -> bool + Send + 'static,
-) -> Result<Connection, rusqlite::Error> {
-    let mut connection = Connection::open_in_memory()?;
+/// A database without tables.
+fn connection() -> Result<Connection, rusqlite::Error> {
+    let connection = Connection::open_in_memory()?;
     for (limit, value) in LIMITS {
         connection.set_limit(limit, value)?;
     }
@@ -236,17 +279,13 @@ fn open(
     // Sorting stays in memory: nothing is written anywhere.
     connection.execute_batch("pragma temp_store = memory; pragma trusted_schema = off;")?;
     functions::add(&connection)?;
-    vtab::add(&connection, session)?;
-    results::add(&connection, datasets, &tables[TABLES.len()..])?;
-    describe(&connection, tables)?;
-    connection.progress_handler(STEPS, Some(stop))?;
     Ok(connection)
 }
 
-/// Sets the limit of all memory that SQLite takes. From then on statements only read.
-fn limit_heap(connection: &mut Connection, bytes: u64) -> Result<(), rusqlite::Error> {
-    connection.execute_batch(&format!("pragma hard_heap_limit = {bytes}"))?;
-    connection.authorizer(Some(allowed))
+/// Sets the limit of all memory that SQLite takes, where answers take their part of `memory`.
+fn limit_heap(connection: &Connection, memory: u64) -> Result<(), rusqlite::Error> {
+    let bytes = memory - memory / ANSWERS_PART;
+    connection.execute_batch(&format!("pragma hard_heap_limit = {bytes}"))
 }
 
 /// Fills the table of all columns.

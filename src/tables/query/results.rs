@@ -45,31 +45,46 @@ pub(super) fn add(
     datasets: &[Dataset],
     tables: &[Described],
 ) -> Result<()> {
-    connection.execute_batch(&format!("attach ':memory:' as {SCHEMA}; begin"))?;
+    connection.execute_batch(&format!("attach ':memory:' as {SCHEMA}"))?;
     for (dataset, table) in datasets.iter().zip(tables) {
-        let mut columns = Vec::new();
-        for column in &table.columns {
-            columns.push(format!(
-                "\"{}\" {}",
-                column.name,
-                vtab::declared(column.kind)
-            ));
-        }
-        // A name may be a word of SQL, such as `between`.
-        let name = format!("{SCHEMA}.\"{}\"", dataset.id);
-        let columns = columns.join(", ");
-        connection.execute_batch(&format!("create table {name}({columns})"))?;
-        let places = vec!["?"; table.columns.len()].join(", ");
-        let mut insert = connection.prepare(&format!("insert into {name} values ({places})"))?;
-        for row in &dataset.rows {
-            insert.execute(params_from_iter(row.iter().map(stored)))?;
-        }
+        let row = |row: &Vec<Cell>| row.iter().map(Value::of).collect();
+        copy(connection, table, dataset.rows.iter().map(row))?;
     }
-    connection.execute_batch("commit")
+    Ok(())
 }
 
-fn stored(cell: &Cell) -> SqlValue {
-    match Value::of(cell) {
+/// Makes a table and copies its rows; gives back their number.
+pub(super) fn copy(
+    connection: &Connection,
+    table: &Described,
+    rows: impl Iterator<Item = Vec<Option<Value>>>,
+) -> Result<usize> {
+    let mut columns = Vec::new();
+    for column in &table.columns {
+        let kind = vtab::declared(column.kind);
+        columns.push(format!("\"{}\" {kind}", column.name));
+    }
+    // A name may be a word of SQL, such as `between`.
+    let name = match table.name.split_once('.') {
+        Some((schema, name)) => format!("{schema}.\"{name}\""),
+        None => format!("\"{}\"", table.name),
+    };
+    let columns = columns.join(", ");
+    connection.execute_batch(&format!("begin; create table {name}({columns})"))?;
+    let places = vec!["?"; table.columns.len()].join(", ");
+    let mut insert = connection.prepare(&format!("insert into {name} values ({places})"))?;
+    let mut count = 0;
+    for row in rows {
+        insert.execute(params_from_iter(row.into_iter().map(stored)))?;
+        count += 1;
+    }
+    drop(insert);
+    connection.execute_batch("commit")?;
+    Ok(count)
+}
+
+fn stored(value: Option<Value>) -> SqlValue {
+    match value {
         Some(Value::Bool(holds)) => SqlValue::Integer(holds.into()),
         Some(Value::Int(value)) => SqlValue::Integer(value),
         Some(Value::Float(value)) => SqlValue::Real(value),

@@ -40,7 +40,7 @@ fn the_columns_of_results_are_those_of_the_data_sets() {
         }
     }
     let missing: Vec<String> = missing.into_keys().collect();
-    assert_eq!(missing, ["kernels.counted"]);
+    assert_eq!(missing, ["kernels.counted", "kernels.once"]);
 }
 
 #[test]

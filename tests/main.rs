@@ -11,6 +11,7 @@ mod fixtures;
 mod hostile;
 mod ingest_nsys;
 mod ingest_torch;
+mod jobs;
 mod kernel_lists;
 mod lake;
 mod layouts;

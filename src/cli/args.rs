@@ -14,7 +14,7 @@ use crate::compare::conditions::Subject;
 use crate::compare::gate::Limit;
 
 pub(super) use lakes::Lake;
-pub(super) use looking::{Inspect, Kernels, Metrics, Query, Sort};
+pub(super) use looking::{Answers, Inspect, Kernels, Metrics, Query, Sort};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -221,6 +221,7 @@ Examples:
   rooflens report run/ --kind summary --lang zh -o summary.pdf
   rooflens report timeline.sqlite --gpu \"H200 SXM\" --model config.json -o -
   rooflens report run/ --format github -o -              findings as annotations of GitHub
+  rooflens report --jobs 4 captures/* -o reports/        each into a folder of its own
   zcat trace.json.gz | rooflens report - -o trace.html";
 
 /// `rooflens report`.
@@ -229,6 +230,14 @@ Examples:
 pub(super) struct Report {
     #[command(flatten)]
     pub(super) input: Input,
+    /// Report each input by itself, so many at a time, each into a folder; what fails is listed at the end.
+    #[arg(
+        long,
+        value_name = "N",
+        conflicts_with = "merge",
+        help_heading = "Input"
+    )]
+    pub(super) jobs: Option<NonZeroUsize>,
     #[command(flatten)]
     pub(super) output: Output,
 }

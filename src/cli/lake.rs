@@ -19,15 +19,19 @@ mod with_tables {
     use std::num::NonZeroUsize;
     use std::panic::resume_unwind;
     use std::path::{Path, PathBuf};
+    use std::sync::mpsc::{Receiver, sync_channel};
     use std::thread;
 
     use super::{Args, CliError, Term};
-    use crate::cli::args::{Color, Input};
-    use crate::cli::load;
+    use crate::bundle;
+    use crate::cli::args::{Answers, Color, Input};
+    use crate::cli::query::Asked;
+    use crate::cli::{load, trend};
     use crate::diagnostic::{Diagnostic, Severity};
     use crate::document::{Catalogue, Lang};
-    use crate::lake::{Added, Lake, LakeError, Staged, results, results_folder};
+    use crate::lake::{Added, Lake, LakeError, Staged, Unread, results, results_folder};
     use crate::pipeline::{LoadTests, Study};
+    use crate::query::Database;
     use crate::report::Report;
     use crate::serving::analysis::{Options, Results};
 
@@ -42,6 +46,18 @@ mod with_tables {
                 jobs,
             } => add(lake, bundles, *jobs, term),
             Args::Compact { lake } => compact(lake, term),
+            Args::Query { lake, sql, answers } => query(lake, sql, answers, term),
+            Args::Trend {
+                lake,
+                metric,
+                least,
+                answers,
+            } => {
+                let sql = trend::sql(metric);
+                asked(lake, &sql, answers, term, |asked, term| {
+                    trend::run(asked, metric, *least, term)
+                })
+            }
         }
     }
 
@@ -59,22 +75,35 @@ mod with_tables {
         // A report takes long: it is not to wait for others.
         let chunks = folders.chunks(FOLDERS).chain(bundles.chunks(jobs.get()));
         let (mut new, mut old, mut failed) = (0, 0, Vec::new());
-        for chunk in chunks {
-            term.step(format!("adding {}", chunk[0].display()));
-            let outcomes = in_threads(jobs, chunk, |path| stage(&lake, path, &known));
-            let mut staged = Vec::new();
-            for (path, outcome) in chunk.iter().zip(outcomes) {
-                match outcome {
-                    Ok(Some(results)) => staged.push(results),
-                    Ok(None) => old += 1,
-                    Err(error) => failed.push((*path, error)),
+        let (sender, receiver) = sync_channel(1);
+        let published = thread::scope(|scope| {
+            // The disk takes some while the next are read.
+            let publisher = scope.spawn(|| publish(&lake, receiver));
+            for chunk in chunks {
+                term.step(format!("adding {}", chunk[0].display()));
+                let outcomes = in_threads(jobs, chunk, |path| stage(&lake, path, &known));
+                let mut staged = Vec::new();
+                for (path, outcome) in chunk.iter().zip(outcomes) {
+                    match outcome {
+                        Ok(Some(results)) => staged.push(results),
+                        Ok(None) => old += 1,
+                        Err(error) => failed.push((*path, error)),
+                    }
+                }
+                if sender.send(staged).is_err() {
+                    // The publisher failed, and says why.
+                    break;
                 }
             }
-            for added in lake.publish(staged)? {
-                match added {
-                    Added::New => new += 1,
-                    Added::Known => old += 1,
-                }
+            drop(sender);
+            publisher
+                .join()
+                .unwrap_or_else(|panic| resume_unwind(panic))
+        });
+        for added in published? {
+            match added {
+                Added::New => new += 1,
+                Added::Known => old += 1,
             }
         }
         term.note(&format!("{}: {new} added, {old} known", root.display()));
@@ -85,9 +114,19 @@ mod with_tables {
         end(&errors, term)
     }
 
-    /// Prints what failed. The exit code says that something did.
+    fn publish(lake: &Lake, all: Receiver<Vec<Staged>>) -> Result<Vec<Added>, LakeError> {
+        let mut added = Vec::new();
+        for staged in all {
+            added.extend(lake.publish(staged)?);
+        }
+        Ok(added)
+    }
+
+    /// Prints all that failed. The exit code says that something did.
     fn end(errors: &[Diagnostic], term: &mut Term) -> Result<(), CliError> {
-        term.diagnostics(errors);
+        for error in errors {
+            term.diagnostic(error);
+        }
         match errors.len() {
             0 => Ok(()),
             count => Err(CliError::Errors(count)),
@@ -163,6 +202,43 @@ mod with_tables {
         let (root, folders) = (root.display(), compacted.folders);
         term.note(&format!("{root}: {folders} folders merged"));
         let errors: Vec<Diagnostic> = compacted.errors.iter().map(failure).collect();
+        end(&errors, term)
+    }
+
+    /// Answers SQL, or that of a file.
+    fn query(root: &Path, sql: &str, answers: &Answers, term: &mut Term) -> Result<(), CliError> {
+        let path = Path::new(sql);
+        let of_file = match path.extension() {
+            Some(ending) if ending == "sql" => {
+                Some(bundle::argument_text(path).map_err(|error| {
+                    CliError::Usage(format!("cannot read {}: {error}", path.display()))
+                })?)
+            }
+            _ => None,
+        };
+        let sql = of_file.as_deref().unwrap_or(sql);
+        asked(root, sql, answers, term, |asked, term| {
+            asked.answer(sql, term)
+        })
+    }
+
+    /// Does something with the tables that a statement names. Files that cannot be read are named at the end.
+    fn asked(
+        root: &Path,
+        sql: &str,
+        answers: &Answers,
+        term: &mut Term,
+        work: impl FnOnce(&Asked<'_>, &mut Term) -> Result<(), CliError>,
+    ) -> Result<(), CliError> {
+        let lake = Lake::open(root)?;
+        let unread = Unread::default();
+        term.step(format!("reading {}", root.display()));
+        let tables = lake.copied(sql, &unread)?;
+        let asked = Asked::new(answers, |memory, is_over| {
+            Database::of_rows(tables, memory, is_over)
+        })?;
+        work(&asked, term)?;
+        let errors: Vec<Diagnostic> = unread.into_inner().values().map(failure).collect();
         end(&errors, term)
     }
 

@@ -5,6 +5,7 @@ mod args;
 mod baseline;
 mod bundles;
 mod compare;
+mod each;
 mod error;
 #[cfg(unix)]
 mod exhaustion;
@@ -32,6 +33,8 @@ mod shell;
 mod spool;
 mod templates;
 mod term;
+#[cfg(feature = "tables")]
+mod trend;
 
 use std::env;
 use std::process::ExitCode;

@@ -352,7 +352,7 @@ fn of_output(output: &Path, stated: &[Format]) -> Vec<Format> {
 }
 
 /// Whether an output is one file: its name ends like one, and it is no folder.
-fn is_file(output: &Path) -> bool {
+pub(super) fn is_file(output: &Path) -> bool {
     extension(output).is_some_and(looks_like_a_format) && !output.is_dir()
 }
 

@@ -6,17 +6,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::answer;
-use super::args::{Input, Query};
+use super::args::{Answers, Input, Query};
 use super::error::CliError;
 use super::load::{check, errors, load, report};
 use super::parquet;
 use super::shell;
 use super::term::Term;
 use crate::bundle;
-use crate::document::{Dataset, Lang};
+use crate::document::Lang;
 use crate::pipeline::Capture;
 use crate::query::{Answer, CATALOGUE, Database, Described, QueryError, Value};
-use crate::session::Session;
+
+/// Says whether the time of a query is over.
+pub(super) type IsOver = Box<dyn FnMut() -> bool + Send>;
 
 /// Rows of an answer for people, where `--limit` does not say.
 const ROWS: usize = 1000;
@@ -49,7 +51,10 @@ pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
         diagnostics,
         ..
     } = capture;
-    let asked = Asked::new(args, session, &datasets)?;
+    let mut asked = Asked::new(&args.answers, |memory, is_over| {
+        Database::new(&Arc::new(session), &datasets, memory, is_over)
+    })?;
+    asked.lacks_report = !args.report;
     match given {
         Some(sql) => asked.answer(&sql, term)?,
         None => shell::run(&asked, term)?,
@@ -86,13 +91,18 @@ fn given(args: &Query) -> Result<Option<String>, CliError> {
 
 /// A database with what the arguments say of answers.
 pub(super) struct Asked<'a> {
-    args: &'a Query,
+    args: &'a Answers,
+    lacks_report: bool,
     pub(super) database: Database,
     deadline: Arc<Mutex<Option<Instant>>>,
 }
 
 impl<'a> Asked<'a> {
-    fn new(args: &'a Query, session: Session, datasets: &[Dataset]) -> Result<Self, CliError> {
+    /// Asks the database that is made: with so much memory, until the function says that time is over.
+    pub(super) fn new(
+        args: &'a Answers,
+        make: impl FnOnce(u64, IsOver) -> Result<Database, QueryError>,
+    ) -> Result<Self, CliError> {
         let deadline = Arc::<Mutex<Option<Instant>>>::default();
         let watched = Arc::clone(&deadline);
         let is_over = move || {
@@ -100,10 +110,10 @@ impl<'a> Asked<'a> {
             deadline.is_some_and(|deadline| Instant::now() > deadline)
         };
         let memory = args.memory.saturating_mul(1 << 20);
-        let database = Database::new(&Arc::new(session), datasets, memory, is_over)
-            .map_err(|error| CliError::Query(error.to_string()))?;
+        let database = make(memory, Box::new(is_over)).map_err(|error| refused(error, args))?;
         Ok(Self {
             args,
+            lacks_report: false,
             database,
             deadline,
         })
@@ -115,11 +125,16 @@ impl<'a> Asked<'a> {
         for part in parts(sql) {
             match described(&part, &self.database)? {
                 Some(answer) => answers.push(answer),
-                None => answers.extend(self.ask(&part)?),
+                None => answers.extend(self.ask(&part, self.limit())?),
             }
         }
+        self.print(&answers, term)
+    }
+
+    /// Prints answers as the arguments say.
+    pub(super) fn print(&self, answers: &[Answer], term: &mut Term) -> Result<(), CliError> {
         if let Some(path) = &self.args.parquet {
-            let answer = single(&answers)?;
+            let answer = single(answers)?;
             let bytes = parquet::of_answer(answer)?;
             fs::write(path, bytes).map_err(|error| CliError::Write {
                 path: path.clone(),
@@ -128,9 +143,9 @@ impl<'a> Asked<'a> {
             let rows = answer.rows.len();
             term.note(&format!("wrote {}: {rows} rows", path.display()));
         } else if self.args.json {
-            term.print(answer::json(single(&answers)?).as_bytes())?;
+            term.print(answer::json(single(answers)?).as_bytes())?;
         } else if self.args.csv {
-            term.print(answer::csv(single(&answers)?).as_bytes())?;
+            term.print(answer::csv(single(answers)?).as_bytes())?;
         } else {
             let texts: Vec<String> = answers.iter().map(answer::text).collect();
             term.print(texts.join("\n").as_bytes())?;
@@ -151,25 +166,33 @@ impl<'a> Asked<'a> {
             .unwrap_or(if is_data { usize::MAX } else { ROWS })
     }
 
-    fn ask(&self, sql: &str) -> Result<Vec<Answer>, CliError> {
+    /// The answers of statements, of each at most so many rows.
+    pub(super) fn ask(&self, sql: &str, limit: usize) -> Result<Vec<Answer>, CliError> {
         let seconds = self.args.timeout;
         let deadline = (seconds > 0).then(|| Instant::now() + Duration::from_secs(seconds));
         *self.deadline.lock().unwrap_or_else(PoisonError::into_inner) = deadline;
-        let answers = self.database.ask(sql, self.limit());
+        let answers = self.database.ask(sql, limit);
         answers.map_err(|error| match error {
-            QueryError::Stopped => CliError::Query(format!(
-                "stopped after {seconds} s; --timeout SECONDS allows more"
-            )),
-            QueryError::UnknownTable { .. } if !self.args.report => CliError::Query(format!(
+            QueryError::UnknownTable { .. } if self.lacks_report => CliError::Query(format!(
                 "{error}; --report adds the data sets of the report"
             )),
-            QueryError::Memory => CliError::Query(format!(
-                "{error}; --memory MIB allows more than {} MiB",
-                self.args.memory
-            )),
-            error => CliError::Query(error.to_string()),
+            error => refused(error, self.args),
         })
     }
+}
+
+/// An error with the argument that allows more.
+fn refused(error: QueryError, args: &Answers) -> CliError {
+    CliError::Query(match error {
+        QueryError::Stopped => format!(
+            "stopped after {} s; --timeout SECONDS allows more",
+            args.timeout
+        ),
+        QueryError::Memory => {
+            format!("{error}; --memory MIB allows more than {} MiB", args.memory)
+        }
+        error => error.to_string(),
+    })
 }
 
 /// The answer of a format that has one.
@@ -255,7 +278,7 @@ fn columns(tables: &[&Described]) -> Answer {
     whole(&["table", "column", "type", "unit", "description"], rows)
 }
 
-fn whole(columns: &[&str], rows: Vec<Vec<Option<Value>>>) -> Answer {
+pub(super) fn whole(columns: &[&str], rows: Vec<Vec<Option<Value>>>) -> Answer {
     Answer {
         columns: columns.iter().copied().map(String::from).collect(),
         rows,

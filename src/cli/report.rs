@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::args::{BenchReport, Report as Args, ServeReport};
+use super::each;
 use super::error::CliError;
 use super::load::{errors, load, report};
 use super::microbench;
@@ -18,6 +19,9 @@ const ENDINGS: [&str; 10] = [
 
 /// Writes a report in the formats that the outputs ask for.
 pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
+    if let Some(jobs) = args.jobs {
+        return each::run(args, jobs, term);
+    }
     let mut writer = Writer::new(&args.output, args.input.files())?;
     let capture = load(&args.input, term)?;
     match capture.study() {
@@ -78,9 +82,14 @@ fn default_name(paths: &[PathBuf], capture: &Capture) -> String {
         Some(name) => name.to_string_lossy().into_owned(),
         None => capture.bundle.name.clone(),
     };
-    let mut stem = name.as_str();
+    file_stem(stem(&name))
+}
+
+/// A name without the endings of archives and exports.
+pub(super) fn stem(name: &str) -> &str {
+    let mut stem = name;
     for ending in ENDINGS {
         stem = stem.strip_suffix(ending).unwrap_or(stem);
     }
-    file_stem(stem)
+    stem
 }

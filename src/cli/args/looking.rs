@@ -115,6 +115,13 @@ pub(in crate::cli) struct Query {
     /// Add the data sets of the report, such as report.account and report.findings.
     #[arg(long)]
     pub(in crate::cli) report: bool,
+    #[command(flatten)]
+    pub(in crate::cli) answers: Answers,
+}
+
+/// How answers of queries are printed, and what they may take.
+#[derive(Debug, ClapArgs)]
+pub(in crate::cli) struct Answers {
     /// As CSV.
     #[arg(long, conflicts_with_all = ["json", "parquet"])]
     pub(in crate::cli) csv: bool,

@@ -430,7 +430,7 @@ fn trends(ledger: &Ledger, goal: Option<&str>, figures: &[Figures], least: Ratio
 /// Where a series changes: a place divides it if the ranks before and after differ by more than chance and the factor
 /// counts. Of several places, that one does which leaves the least spread; both parts are divided again. Values within a run are not independent of each
 /// other, so that each run is one value.
-fn change_points(values: &[f64], least: Ratio) -> Vec<ChangePoint> {
+pub fn change_points(values: &[f64], least: Ratio) -> Vec<ChangePoint> {
     let mut borders = Vec::new();
     divide(values, 0, least, &mut borders);
     borders.sort_unstable();

@@ -1,24 +1,24 @@
 #!/usr/bin/env python3
-"""The queries of templates/queries in three engines over one lake: DuckDB, polars and DataFusion.
+"""The queries of templates/queries in four engines over one lake: DuckDB, polars, DataFusion and Spark.
 
-    pip install duckdb polars datafusion
+    pip install duckdb polars datafusion pyspark      # Spark needs a Java runtime
     tests/reference/lake.py LAKE
 
-LAKE is a folder of `rooflens lake add`. Says for each query how many rows each engine gives and in what CPU time, and
-exits with 1 if any two differ.
+LAKE is a folder of `rooflens lake add`. Spark runs as a cluster of two workers on this machine. Says for each query how many
+rows each engine gives and in what CPU time, and exits with 1 if any two differ.
 """
 
 import glob
 import math
 import os
 import pathlib
-import resource
 import sys
 import tempfile
 
 import datafusion
 import duckdb
 import polars
+import pyspark.sql
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -30,11 +30,16 @@ class Engines:
         self.duckdb = duckdb.connect(config={"threads": 2})
         self.polars = polars.SQLContext()
         self.datafusion = datafusion.SessionContext()
+        spark = pyspark.sql.SparkSession.builder.master("local-cluster[2,1,1024]")
+        spark = spark.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", 2)
+        self.spark = spark.config("spark.sql.parquet.mergeSchema", "true").getOrCreate()
+        self.spark.sparkContext.setLogLevel("ERROR")
         tables = {pathlib.Path(path).stem for path in glob.glob(f"{lake}/month=*/*/*.parquet")}
         for table in sorted(tables):
             files = sorted(glob.glob(f"{lake}/month=*/*/{table}.parquet"))
             self.duckdb.execute(f"create view {table} as select * from read_parquet({files}, union_by_name = true)")
             self.polars.register(table, polars.scan_parquet(files))
+            self.spark.read.parquet(*map(os.path.abspath, files)).createOrReplaceTempView(table)
             # DataFusion for Python takes one folder a table.
             folder = pathlib.Path(aside, table)
             folder.mkdir()
@@ -53,6 +58,7 @@ class Engines:
             "DuckDB": lambda: self.duckdb.execute(sql).fetchall(),
             "polars": lambda: self.polars.execute(sql).collect(engine="streaming").rows(),
             "DataFusion": of_datafusion,
+            "Spark": lambda: [tuple(row) for row in self.spark.sql(sql).collect()],
         }
         for name, ask in asked.items():
             before = cpu()
@@ -61,9 +67,21 @@ class Engines:
 
 
 def cpu():
-    """CPU seconds of this process."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
+    """CPU seconds of this process and of those below it that run: Spark has a process for each worker."""
+    ticks, children = {}, {}
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            # The name of a program, in parentheses, may hold spaces.
+            fields = pathlib.Path(path).read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        number = int(path.split("/")[2])
+        ticks[number] = int(fields[11]) + int(fields[12])
+        children.setdefault(int(fields[1]), []).append(number)
+    numbers = [os.getpid()]
+    for number in numbers:
+        numbers.extend(children.get(number, []))
+    return sum(ticks[number] for number in numbers) / os.sysconf("SC_CLK_TCK")
 
 
 def same(one, other):

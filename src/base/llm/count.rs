@@ -85,10 +85,10 @@ impl Llm {
             .map(|(count, layer)| count.saturating_mul(of_layer(layer)));
         let head = self.head.iter().filter(|_| !self.tied).map(of_matrix);
         let outside = self.matrices.iter().map(of_matrix);
-        layers
-            .chain(head)
-            .chain(outside)
-            .fold(self.tables + self.vectors, u64::saturating_add)
+        layers.chain(head).chain(outside).fold(
+            self.tables.saturating_add(self.vectors),
+            u64::saturating_add,
+        )
     }
 
     /// Cached elements of a sequence with `context` positions, over all layers, without recurrent states.

@@ -2,7 +2,7 @@
 //!
 //! One pass is one step for one image. Text and image tokens attend to one another; each kind has matrices of its own.
 
-use super::keys::Keys;
+use super::keys::{Keys, MAX_DIMENSION, MAX_SIDE, Unsupported};
 use crate::Llm;
 use crate::layer::{Attention, Core, Layer, Matrix, Part, Reach};
 
@@ -19,6 +19,11 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
     };
     let heads = keys.need(&["num_attention_heads"]);
     llm.hidden = heads * keys.need(&["attention_head_dim"]);
+    if llm.hidden > MAX_DIMENSION {
+        let field = "attention_head_dim";
+        keys.refuse(Unsupported::Implausible { field });
+        return true;
+    }
     read(keys, llm, heads);
     true
 }
@@ -142,7 +147,12 @@ fn flux(keys: &Keys<'_>, llm: &mut Llm, heads: u64) {
 
 /// Tokens of an image of the size that the model was made for.
 fn patches(keys: &Keys<'_>) -> u64 {
-    let side = keys.need(&["sample_size"]) / keys.or(&["patch_size"], 2).max(1);
+    let side = keys.need(&["sample_size"]) / keys.side(&["patch_size"], 2).max(1);
+    if side > MAX_SIDE {
+        let field = "sample_size";
+        keys.refuse(Unsupported::Implausible { field });
+    }
+    let side = side.min(MAX_SIDE);
     side * side
 }
 
@@ -154,7 +164,7 @@ fn patch_layers(
     channels: u64,
     out_channels: u64,
 ) -> [Matrix; 2] {
-    let patch = keys.or(&["patch_size"], 2);
+    let patch = keys.side(&["patch_size"], 2);
     let pixels = patch * patch;
     let out_channels = keys.or(&["out_channels"], out_channels);
     [

@@ -4,8 +4,18 @@ use std::cell::RefCell;
 
 use serde_json::Value;
 
-/// No dimension of a model is larger; keeps products of them within 64 bits where they are multiplied.
-const MAX_DIMENSION: u64 = 1 << 24;
+/// No dimension of a model is larger; keeps products of three of them within 64 bits.
+pub(super) const MAX_DIMENSION: u64 = 1 << 18;
+
+/// No vocabulary, window or context is larger.
+const MAX_TOKENS: u64 = 1 << 24;
+
+/// What is in the names of the fields of these.
+const OF_TOKENS: [&str; 6] = ["vocab", "position", "window", "seq", "length", "context"];
+
+/// No image, patch or window has more on a side, and none has more channels: products of four of them and a dimension are
+/// formed.
+pub(super) const MAX_SIDE: u64 = 1 << 12;
 
 /// No model has more layers.
 const MAX_LAYERS: u64 = 4096;
@@ -93,8 +103,10 @@ impl<'a> Keys<'a> {
         self.value(key).and_then(Value::as_bool).unwrap_or(default)
     }
 
+    /// A list, such as of layers: its beginning, where it has more than a model has layers.
     pub(super) fn list(&self, key: &str) -> Option<&'a [Value]> {
-        self.value(key)?.as_array().map(Vec::as_slice)
+        let list = self.value(key)?.as_array()?;
+        Some(&list[..list.len().min(MAX_LAYERS as usize)])
     }
 
     /// A list of words, such as the types of layers.
@@ -122,7 +134,13 @@ impl<'a> Keys<'a> {
             .as_array()
             .and_then(|list| list.first())
             .unwrap_or(value);
-        let number = value.as_u64().filter(|number| *number <= MAX_DIMENSION);
+        let is_of_tokens = OF_TOKENS.iter().any(|word| field.contains(word));
+        let most = if is_of_tokens {
+            MAX_TOKENS
+        } else {
+            MAX_DIMENSION
+        };
+        let number = value.as_u64().filter(|number| *number <= most);
         if number.is_none() {
             self.refuse(Unsupported::Implausible { field });
         }
@@ -131,6 +149,17 @@ impl<'a> Keys<'a> {
 
     pub(super) fn or(&self, keys: &[&'static str], default: u64) -> u64 {
         self.maybe(keys).unwrap_or(default)
+    }
+
+    /// A number of pixels, patches or channels.
+    pub(super) fn side(&self, keys: &[&'static str], default: u64) -> u64 {
+        let side = self.or(keys, default);
+        if side > MAX_SIDE
+            && let Some(field) = keys.first()
+        {
+            self.refuse(Unsupported::Implausible { field });
+        }
+        side.min(MAX_SIDE)
     }
 
     /// A number that must be there and not be 0. Where it is not, it counts as missing, and is 1 meanwhile.

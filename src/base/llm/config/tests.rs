@@ -334,3 +334,38 @@ fn quantized_weights_are_known_by_their_method() {
     assert_eq!(stored(algorithm), (named("nvfp4"), None));
     assert_eq!(stored(json!({"quant_method": "other"})), (None, None));
 }
+
+/// The same document with this number in the place of all but the numbers of layers.
+fn with_numbers(value: &Value, number: u64) -> Value {
+    match value {
+        Value::Number(_) => json!(number),
+        Value::Array(list) => list.iter().map(|one| with_numbers(one, number)).collect(),
+        Value::Object(fields) => {
+            let replace = |(key, one): (&String, &Value)| {
+                let is_depth = key.contains("layer") || key.contains("depth");
+                let number = if is_depth { number.min(2) } else { number };
+                (key.clone(), with_numbers(one, number))
+            };
+            Value::Object(fields.iter().map(replace).collect())
+        }
+        other => other.clone(),
+    }
+}
+
+#[test]
+fn sizes_of_no_model_are_refused_or_counted_without_an_overflow() {
+    let all: Vec<Value> = serde_json::from_str(PUBLISHED).expect("valid JSON");
+    for one in &all {
+        for number in [0, 1, 4096, 1 << 18, 1 << 24, u64::MAX] {
+            let counted = parse(&with_numbers(&one["config"], number));
+            let parameters = counted.map(|llm| llm.parameters());
+            // A product of powers of two that overflows is 0.
+            let is_plausible = parameters.as_ref().is_ok_and(|sum| *sum >= number);
+            assert!(
+                parameters.is_err() || number < 4096 || is_plausible,
+                "{} with {number}: {parameters:?}",
+                one["name"]
+            );
+        }
+    }
+}

@@ -5,7 +5,7 @@
 use serde_json::Value;
 
 use super::defaults;
-use super::keys::Keys;
+use super::keys::{Keys, MAX_DIMENSION, MAX_SIDE};
 use crate::layer::{Attention, Layer, Matrix, Part, Reach};
 use crate::{Encoder, Llm};
 
@@ -215,19 +215,18 @@ impl Patches {
                 family,
                 "internvl_vision" | "intern_vit_6b" | "llama4_vision_model"
             );
-        let merge = keys
-            .maybe(&[
-                "spatial_merge_size",
-                "merge_kernel_size",
-                "pooling_kernel_size",
-            ])
-            .or(of_model.filter(|_| family == "pixtral"))
-            .unwrap_or(if joins { 2 } else { 1 })
-            .max(1);
-        let side = keys.or(&["patch_size"], 14).max(1);
+        let of_class = if joins { 2 } else { 1 };
+        let of_model = of_model.filter(|_| family == "pixtral");
+        let names = [
+            "spatial_merge_size",
+            "merge_kernel_size",
+            "pooling_kernel_size",
+        ];
+        let merge = keys.side(&names, of_model.unwrap_or(of_class)).max(1);
+        let side = keys.side(&["patch_size"], 14).max(1);
         let pixels = match tower.any_size {
             true => SIDE,
-            false => keys.or(&["image_size"], 224),
+            false => keys.side(&["image_size"], 224),
         };
         Self {
             side,
@@ -250,11 +249,11 @@ fn tower(family: &str, keys: &Keys<'_>, value: &Value, model: &mut Llm) -> Optio
     let tokens = grid * grid + u64::from(tower.class);
     let is_merged = matches!(tower.connector, Connector::Merger(_));
     let frames = if is_merged && family.starts_with("qwen") {
-        keys.or(&["temporal_patch_size"], 2)
+        keys.side(&["temporal_patch_size"], 2)
     } else {
         1
     };
-    let channels = keys.or(&["num_channels", "in_channels", "in_chans"], 3);
+    let channels = keys.side(&["num_channels", "in_channels", "in_chans"], 3);
     let (_, _, patch_bias) = tower.biases;
     let inputs = channels * frames * side * side;
     let first = outside("patches", inputs, hidden, grid * grid);
@@ -347,8 +346,10 @@ fn connect(
     (llm, outputs, merge): (&mut Llm, u64, u64),
 ) -> u64 {
     let (hidden, wide) = (llm.hidden, merge * merge * llm.hidden);
-    let number =
-        |key: &str, default: u64| value.get(key).and_then(Value::as_u64).unwrap_or(default);
+    let number = |key: &str, default: u64| {
+        let number = value.get(key).and_then(Value::as_u64);
+        number.unwrap_or(default).min(MAX_DIMENSION)
+    };
     let flag =
         |key: &str, default: bool| value.get(key).and_then(Value::as_bool).unwrap_or(default);
     let into = model.hidden;
@@ -419,9 +420,9 @@ fn tiles(keys: &Keys<'_>, model: &Llm) -> Encoder {
     let hidden = keys.need(&["hidden_size"]);
     let heads = keys.need(&["attention_heads", "num_attention_heads"]);
     let inner = keys.need(&["intermediate_size"]);
-    let patch = keys.or(&["patch_size"], 14).max(1);
-    let grid = keys.or(&["image_size"], 448) / patch;
-    let (tiles, tokens) = (keys.or(&["max_num_tiles"], 4), grid * grid + 1);
+    let patch = keys.side(&["patch_size"], 14).max(1);
+    let grid = keys.side(&["image_size"], 448) / patch;
+    let (tiles, tokens) = (keys.side(&["max_num_tiles"], 4), grid * grid + 1);
     let ratios = keys
         .list("supported_aspect_ratios")
         .map_or(8, <[Value]>::len) as u64
@@ -436,7 +437,7 @@ fn tiles(keys: &Keys<'_>, model: &Llm) -> Encoder {
             .list("intermediate_layers_indices")
             .map_or(5, <[Value]>::len) as u64);
     let (rows, into) = (tiles * tokens, model.hidden);
-    let channels = keys.or(&["num_channels"], 3);
+    let channels = keys.side(&["num_channels"], 3);
     let mut llm = Llm {
         family: "mllama_vision_model".to_owned(),
         hidden,
@@ -446,7 +447,7 @@ fn tiles(keys: &Keys<'_>, model: &Llm) -> Encoder {
             (keys.need(&["num_hidden_layers"]), layer),
             (keys.or(&["num_global_layers"], 8), global),
         ],
-        tables: tokens * hidden + ratios * tiles * (tokens + 2) * hidden,
+        tables: (ratios * tiles * (tokens + 2) + tokens).saturating_mul(hidden),
         vectors: 5 * hidden + 3,
         matrices: vec![
             outside(
@@ -533,10 +534,8 @@ fn sound(keys: &Keys<'_>) -> Encoder {
 /// DeepSeek-OCR: SAM with windows, convolutions that join 16 patches, CLIP over what remains, one projection.
 fn ocr(value: &Value, model: &Llm) -> Vec<Encoder> {
     let number = |path: &str, default: u64| {
-        value
-            .pointer(path)
-            .and_then(Value::as_u64)
-            .unwrap_or(default)
+        let number = value.pointer(path).and_then(Value::as_u64);
+        number.unwrap_or(default).min(16 * MAX_SIDE)
     };
     let (hidden, depth, heads) = (
         number("/vision_config/width/sam_vit_b/width", 768),
@@ -553,7 +552,7 @@ fn ocr(value: &Value, model: &Llm) -> Vec<Encoder> {
             .attention(&Attention::multi_head(hidden, heads, true, reach))
             .mlp(hidden, 4 * hidden, false, true)
             // Tables of relative places in both directions.
-            .vectors(4 * hidden + 2 * (2 * places - 1) * (hidden / heads.max(1)))
+            .vectors(4 * hidden + 2 * (2 * places).saturating_sub(1) * (hidden / heads.max(1)))
     };
     let sam = Llm {
         family: "sam_vit_b".to_owned(),

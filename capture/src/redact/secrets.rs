@@ -48,12 +48,8 @@ impl Secrets {
             for span in spans(&value) {
                 add(&mut needles, &span.name, &value[span.range], span.telling);
             }
-            let home = (name == "HOME").then(|| value.rsplit_once('/')).flatten();
-            if let Some((parent, user)) = home.filter(|_| !keep_names)
-                && !parent.is_empty()
-                && !user.is_empty()
-            {
-                needles.add_behind(&format!("{parent}/"), user);
+            if !keep_names {
+                add_name(&mut needles, &name, &value);
             }
             variables.push(name);
         }
@@ -142,6 +138,28 @@ impl Secrets {
     }
 }
 
+/// Adds the name of the host or of the user, where a variable of the environment gives it.
+fn add_name(needles: &mut Needles, variable: &str, value: &str) {
+    match variable {
+        "HOME" => {
+            if let Some((parent, user)) = value.rsplit_once('/')
+                && !parent.is_empty()
+                && !user.is_empty()
+            {
+                needles.add_behind(&format!("{parent}/"), user);
+            }
+        }
+        "HOSTNAME" | "HOST" if !value.is_empty() && value != "localhost" => {
+            add(needles, variable, value, Telling::Weak);
+            // Shells and remote copies write `user@host`.
+            needles.add_behind("@", value);
+        }
+        // A user may have the name of a library, which kernels have in theirs.
+        "USER" | "LOGNAME" | "USERNAME" => add_behind_name(needles, variable, value),
+        _ => {}
+    }
+}
+
 /// Adds a value of this name. What other texts may hold by chance is covered behind the name alone.
 fn add(needles: &mut Needles, name: &str, value: &str, telling: Telling) {
     let value = value.trim();
@@ -156,14 +174,22 @@ fn add(needles: &mut Needles, name: &str, value: &str, telling: Telling) {
                 needles.add(part);
             }
         }
-    } else if !value.is_empty() && !name.is_empty() {
-        // Blanks stand between words of any text, too.
-        for between in BETWEEN
-            .iter()
-            .filter(|between| **between != " " || name.starts_with('-'))
-        {
-            needles.add_behind(&format!("{name}{between}"), value);
-        }
+    } else {
+        add_behind_name(needles, name, value);
+    }
+}
+
+/// Adds a value that is covered behind its name alone.
+fn add_behind_name(needles: &mut Needles, name: &str, value: &str) {
+    if name.is_empty() || value.is_empty() {
+        return;
+    }
+    // Blanks stand between words of any text, too.
+    for between in BETWEEN
+        .iter()
+        .filter(|between| **between != " " || name.starts_with('-'))
+    {
+        needles.add_behind(&format!("{name}{between}"), value);
     }
 }
 
@@ -244,6 +270,22 @@ mod tests {
             ),
             ("run --pass abc --pw=d", "run --pass *** --pw=*"),
             (
+                "sshpass -p s3cret ssh -p 2222 host",
+                "sshpass -p ****** ssh -p 2222 host",
+            ),
+            (
+                "run -p 512,1024 -p out/x -p word -p a:b",
+                "run -p 512,1024 -p out/x -p word -p a:b",
+            ),
+            (
+                "run --secret --X7 --use-auth-token --batch 8",
+                "run --secret **** --use-auth-token --batch 8",
+            ),
+            (
+                "env DB_PASS2=abc API_KEY_1=x run",
+                "env DB_PASS2=*** API_KEY_1=* run",
+            ),
+            (
                 "curl -u me:pw -u 1000:100 -ume:pw",
                 "curl -u me:** -u 1000:100 -ume:**",
             ),
@@ -276,6 +318,10 @@ mod tests {
                 "Authorization: Bearer *******",
             ),
             ("X-Api-Key: a b", "X-Api-Key: ***"),
+            (
+                "import os; os.environ['HF_TOKEN'] = 'ab'; f(\"API_TOKEN\", 'x', \"key\", 'y')",
+                "import os; os.environ['HF_TOKEN'] = '**'; f(\"API_TOKEN\", '*', \"key\", 'y')",
+            ),
             ("cookie: a=b; c=d", "cookie: ********"),
             (
                 "cd; FOO_TOKEN=x run --pass y -u me:z 1",
@@ -331,6 +377,18 @@ mod tests {
             assert_eq!(secrets.masked_text(text), masked);
         }
         assert!(secrets.is_argument(b"zz") && !secrets.is_argument(b"run"));
+    }
+
+    #[test]
+    fn output_loses_the_names_of_host_and_user_unless_they_are_kept() {
+        let masked = |keep_names| {
+            let environment = [("HOSTNAME", "gpu-node-17"), ("USER", "alice")];
+            let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            Secrets::of(environment.into_iter(), &words("run"), keep_names)
+                .masked_text("rank 0 on gpu-node-17, alice, USER=alice")
+        };
+        assert_eq!(masked(false), "rank 0 on ***********, alice, USER=*****");
+        assert_eq!(masked(true), "rank 0 on gpu-node-17, alice, USER=alice");
     }
 
     #[test]

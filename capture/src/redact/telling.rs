@@ -96,7 +96,8 @@ pub(super) fn telling(name: &str) -> Option<Telling> {
     if STRONG.iter().any(|word| bare.contains(word)) {
         return Some(Telling::Strong);
     }
-    let (before, last) = bare.rsplit_once('_').unwrap_or(("", &bare));
+    let unnumbered = bare.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+    let (before, last) = unnumbered.rsplit_once('_').unwrap_or(("", unnumbered));
     // An option begins with what was a dash.
     let is_alone = before.trim_matches('_').is_empty();
     match WEAK.contains(&last) {
@@ -139,7 +140,7 @@ pub(super) fn in_arguments(arguments: &[&str]) -> Vec<(usize, Span)> {
     let mut found = Vec::new();
     let mut before: Option<&str> = None;
     for (index, argument) in arguments.iter().enumerate() {
-        let option = before.take().filter(|_| !argument.starts_with("--"));
+        let option = before.take().filter(|_| !is_option(argument));
         found.extend(
             option
                 .and_then(|option| of_option(option, argument))
@@ -179,12 +180,32 @@ fn strong(range: Range<usize>, name: &str) -> Span {
     }
 }
 
+/// A long option as programs name theirs; other texts with two dashes may be values.
+fn is_option(argument: &str) -> bool {
+    let is_of_name = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"-_.".contains(&c);
+    let name = argument.strip_prefix("--").unwrap_or_default();
+    let name = name.split_once('=').map_or(name, |(name, _)| name);
+    name.starts_with(|c: char| c.is_ascii_lowercase()) && name.bytes().all(is_of_name)
+}
+
+/// Whether the value of `-p` may be a password: of other programs it is a port, a path, a word or a prompt.
+fn is_short_password(value: &str) -> bool {
+    let is_number = value
+        .bytes()
+        .all(|c| c.is_ascii_digit() || b",.-".contains(&c));
+    let is_other = value.contains(|c: char| c.is_whitespace() || "=:/".contains(c));
+    !is_number && !is_other && !is_ordinary(value) && !value.starts_with('-')
+}
+
 /// The secret of an argument that follows an option.
 fn of_option(option: &str, argument: &str) -> Option<Span> {
     if LOGINS.contains(&option) {
         return password(argument, 0);
     }
-    let telling = telling(option)?;
+    let telling = match option {
+        "-p" if is_short_password(argument) => Telling::Weak,
+        _ => telling(option)?,
+    };
     let start = behind_scheme(argument, 0);
     let name = option.to_owned();
     (start < argument.len()).then_some(Span {
@@ -259,16 +280,21 @@ fn in_addresses(text: &str) -> Vec<Span> {
     spans
 }
 
-/// Values behind telling names: `name=value`, `"name": "value"`, `Name: value`.
+/// Values behind telling names: `name=value`, `"name": "value"`, `Name: value`, and in code `x["name"] = "value"` and
+/// `f("name", "value")`.
 fn after_names(text: &str) -> Vec<Span> {
     let mut spans = Vec::new();
-    for (at, separator) in text.match_indices(['=', ':']) {
-        let head = text[..at].trim_end_matches([' ', '"', '\'', '\\']);
+    for (at, separator) in text.match_indices(['=', ':', ',']) {
+        let is_quoted = text[..at].trim_end().ends_with(['"', '\''])
+            && text[at + 1..].trim_start().starts_with(['"', '\'', '\\']);
+        if separator == "," && !is_quoted {
+            continue;
+        }
+        let head = text[..at].trim_end_matches([' ', '"', '\'', '\\', ']']);
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         let name = &head[head.trim_end_matches(is_name).len()..];
-        let Some(telling) = telling(name) else {
-            continue;
-        };
+        let found = telling(name).filter(|found| separator != "," || *found == Telling::Strong);
+        let Some(telling) = found else { continue };
         let start = at + separator.len();
         let value = text[start..].trim_start_matches([' ', '"', '\'', '\\']);
         if value.starts_with("//") {

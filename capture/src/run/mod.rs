@@ -38,6 +38,9 @@ pub(crate) use sampler::Sampler;
 pub(crate) use server::{Server, Unready};
 pub(crate) use signals::Forwarder;
 
+/// Variable of the host's name.
+const HOST: &str = "HOSTNAME";
+
 /// What the captured program's end was, and what to say of the capture.
 pub struct Outcome {
     /// A line for standard error; empty for none.
@@ -96,13 +99,18 @@ impl<'a> Session<'a> {
         let variables = std::env::vars_os().filter_map(|(name, value)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         });
+        // Shells have the host's name in a variable that they do not export.
+        let host = fs::read_to_string("/proc/sys/kernel/hostname").ok();
+        let host = host
+            .filter(|_| std::env::var_os(HOST).is_none())
+            .map(|name| (HOST.to_owned(), name.trim().to_owned()));
         let words: Vec<String> = common
             .command
             .iter()
             .chain(&common.client)
             .cloned()
             .collect();
-        let secrets = Secrets::of(variables, &words, common.keep_names);
+        let secrets = Secrets::of(variables.chain(host), &words, common.keep_names);
         let signals = Forwarder::start().map_err(CaptureError::io(&bundle))?;
         Ok(Self {
             common,

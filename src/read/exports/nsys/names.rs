@@ -28,15 +28,20 @@ pub struct Names {
     texts: FxHashMap<i64, Box<str>>,
     /// Interned texts: many rows may repeat a long one.
     interned: FxHashMap<i64, StrId>,
+    /// Texts of ids that have another text, too.
+    pub conflicts: u64,
 }
 
 impl FromIterator<(i64, Box<str>)> for Names {
     /// Names; of several texts of an id the last one counts.
     fn from_iter<I: IntoIterator<Item = (i64, Box<str>)>>(texts: I) -> Self {
-        Self {
-            texts: texts.into_iter().collect(),
-            interned: FxHashMap::default(),
+        let mut names = Self::default();
+        for (id, text) in texts {
+            let is_other = |known: &Box<str>| *known != text;
+            names.conflicts += u64::from(names.texts.get(&id).is_some_and(is_other));
+            names.texts.insert(id, text);
         }
+        names
     }
 }
 
@@ -62,5 +67,23 @@ impl Names {
         let text = session.intern(&self.text(id));
         self.interned.insert(id, text);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Names;
+
+    #[test]
+    fn ids_with_two_texts_are_counted() {
+        let names = |texts: &[(i64, &str)]| -> Names {
+            texts
+                .iter()
+                .map(|(id, text)| (*id, (*text).into()))
+                .collect()
+        };
+        assert_eq!(names(&[(1, "a"), (2, "a"), (1, "a")]).conflicts, 0);
+        let two = names(&[(1, "a"), (2, "a"), (1, "b")]);
+        assert_eq!((two.conflicts, two.get(1)), (1, Some("b")));
     }
 }

@@ -236,6 +236,12 @@ impl<'a> Import<'a> {
         };
         let parts = self.scan(STRINGS, &STRING_COLUMNS, read_string)?;
         self.names = parts.into_iter().flatten().collect();
+        if self.names.conflicts > 0 {
+            let message = "strings have an id that another string has: names may be wrong";
+            let loss = Diagnostic::new(Severity::DataLoss, "nsys/string-ids", message);
+            let loss = loss.times(self.names.conflicts);
+            self.diagnostics.push(loss.artifact(&self.file.path));
+        }
         Ok(())
     }
 

@@ -1,6 +1,7 @@
 //! `rooflens.toml` as it is written: tables of options with their lines.
 
 use std::fs;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use toml::Spanned;
@@ -10,6 +11,9 @@ use crate::{ConfigError, TABLES};
 
 /// Name of the project file.
 pub const FILE_NAME: &str = "rooflens.toml";
+
+/// Largest project file: a device has no end.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// Table whose tables are profiles.
 const PROFILES: &str = "profile";
@@ -73,8 +77,15 @@ impl File {
     }
 
     pub(crate) fn read(path: &Path) -> Result<Self, ConfigError> {
-        let text =
-            fs::read_to_string(path).map_err(|error| ConfigError::Read(path.to_owned(), error))?;
+        let refuse = |error| ConfigError::Read(path.to_owned(), error);
+        let mut text = String::new();
+        let file = fs::File::open(path).map_err(refuse)?;
+        let mut limited = file.take(MAX_BYTES + 1);
+        limited.read_to_string(&mut text).map_err(refuse)?;
+        if text.len() as u64 > MAX_BYTES {
+            let message = format!("it has more than {} MiB", MAX_BYTES >> 20);
+            return Err(refuse(io::Error::new(io::ErrorKind::FileTooLarge, message)));
+        }
         Self::parse(path, &text)
     }
 

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgAction, Args as _, Command, value_parser};
 
+use crate::file::File;
 use crate::{CommandLine, ConfigError, ConfigFlags, FILE_NAME, Program};
 
 const PROFILES: &str = "[profile.default]\n\n[profile.deep]\npreset = \"full\"\ntop = 20\n";
@@ -315,4 +316,11 @@ fn all_options_are_shown_with_their_sources() {
         ]
     );
     assert!(toml::from_str::<toml::Table>(&shown).is_ok(), "{shown}");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_file_without_an_end_is_refused() {
+    let endless = File::read(Path::new("/dev/zero"));
+    assert!(matches!(endless, Err(ConfigError::Read(..))));
 }

@@ -21,6 +21,9 @@ const MAX_DOCUMENT: u64 = 4 << 20;
 /// Bytes that a member of an archive counts as next to its own.
 const MEMBER_BYTES: u64 = 16 << 10;
 
+/// Bytes that a packed byte counts as next to what it inflates to: streams that hold nothing take time.
+const PACKED_BYTE: u64 = 16;
+
 /// How a file is packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Packing {
@@ -35,6 +38,9 @@ pub enum Packing {
     /// bzip2 streams.
     Bzip2,
 }
+
+/// Bytes that are read at once.
+const BUFFER: usize = 1 << 18;
 
 /// Memory that a reader of xz may take, KiB: level 9 takes 65 MiB.
 const XZ_MEMORY: u32 = 128 << 10;
@@ -100,6 +106,8 @@ pub struct Content {
     inflation: Inflation,
     /// How far the file was inflated: what is read again costs nothing more.
     inflated: Arc<AtomicU64>,
+    /// How far it was read.
+    read: Arc<AtomicU64>,
 }
 
 impl Content {
@@ -116,8 +124,8 @@ impl Content {
         let mut file = File::open(path)?;
         let packed_bytes = file.metadata()?.len();
         let mut magic = [0; 6];
-        let read = read_up_to(&mut file, &mut magic)?;
-        let packing = match &magic[..read] {
+        let length = read_up_to(&mut file, &mut magic)?;
+        let packing = match &magic[..length] {
             [0x1f, 0x8b, ..] => Packing::Gzip,
             [0x28, 0xb5, 0x2f, 0xfd, ..] => Packing::Zstd,
             [0xfd, b'7', b'z', b'X', b'Z', 0] => Packing::Xz,
@@ -125,8 +133,8 @@ impl Content {
             _ => Packing::Plain,
         };
         let inflation = inflation.map_or_else(|| Inflation::of(packed_bytes), Clone::clone);
-        let (path, inflated) = (path.to_owned(), Arc::default());
-        let is_marked = Mark::of(&magic[..read]).is_some();
+        let (path, inflated, read) = (path.to_owned(), Arc::default(), Arc::default());
+        let is_marked = Mark::of(&magic[..length]).is_some();
         Ok(Self {
             path,
             packing,
@@ -134,6 +142,7 @@ impl Content {
             packed_bytes,
             inflation,
             inflated,
+            read,
         })
     }
 
@@ -155,18 +164,29 @@ impl Content {
     /// The unpacked bytes as a stream, a text with a byte order mark as UTF-8; reading on past the limits is an error of
     /// kind [`io::ErrorKind::FileTooLarge`].
     pub fn reader(&self) -> Result<Box<dyn Read + Send>, ContentError> {
-        let file = BufReader::with_capacity(1 << 18, File::open(&self.path)?);
-        Ok(match self.packing {
-            Packing::Plain if self.is_marked => decoded(file)?,
-            Packing::Plain => Box::new(file),
-            Packing::Gzip => decoded(self.limited(MultiGzDecoder::new(file)))?,
-            Packing::Zstd => decoded(self.limited(zstd::Decoder::with_buffer(file)?))?,
-            Packing::Xz => {
-                let streams = lzma_rust2::XzReader::new_mem_limit(file, true, XZ_MEMORY);
-                decoded(self.limited(streams))?
-            }
-            Packing::Bzip2 => decoded(self.limited(MultiBzDecoder::new(file)))?,
-        })
+        let file = File::open(&self.path)?;
+        if self.packing == Packing::Plain {
+            let file = BufReader::with_capacity(BUFFER, file);
+            return match self.is_marked {
+                true => Ok(decoded(file)?),
+                false => Ok(Box::new(file)),
+            };
+        }
+        let packed = limited(file, PACKED_BYTE, &self.inflation, &self.read);
+        let packed = BufReader::with_capacity(BUFFER, packed);
+        let streams: Box<dyn Read + Send> = match self.packing {
+            Packing::Plain => Box::new(packed),
+            Packing::Gzip => Box::new(MultiGzDecoder::new(packed)),
+            Packing::Zstd => Box::new(zstd::Decoder::with_buffer(packed)?),
+            Packing::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(packed, true, XZ_MEMORY)),
+            Packing::Bzip2 => Box::new(MultiBzDecoder::new(packed)),
+        };
+        Ok(decoded(limited(
+            streams,
+            1,
+            &self.inflation,
+            &self.inflated,
+        ))?)
     }
 
     /// The first unpacked bytes, `length` at most. A damaged archive gives what could be unpacked.
@@ -242,23 +262,7 @@ impl Content {
 
     /// A stream of one of several members of the file, which costs what it inflates to.
     pub(super) fn member<R: Read>(&self, inner: R) -> impl Read + use<R> {
-        let inflation = self.inflation.clone();
-        Limited {
-            inner,
-            position: 0,
-            inflation,
-            inflated: Arc::default(),
-        }
-    }
-
-    fn limited<R: Read>(&self, inner: R) -> Limited<R> {
-        let (inflation, inflated) = (self.inflation.clone(), Arc::clone(&self.inflated));
-        Limited {
-            inner,
-            position: 0,
-            inflation,
-            inflated,
-        }
+        limited(inner, 1, &self.inflation, &Arc::default())
     }
 }
 
@@ -270,22 +274,49 @@ pub struct PlainFile {
     _copy: Option<NamedTempFile>,
 }
 
+/// A stream of which each byte costs; what is read again costs nothing more.
 struct Limited<R> {
     inner: R,
-    position: u64,
+    /// What its bytes have cost so far.
+    cost: u64,
+    byte_cost: u64,
     inflation: Inflation,
-    inflated: Arc<AtomicU64>,
+    /// The most that a stream of these bytes has cost.
+    paid: Arc<AtomicU64>,
+}
+
+fn limited<R>(
+    inner: R,
+    byte_cost: u64,
+    inflation: &Inflation,
+    paid: &Arc<AtomicU64>,
+) -> Limited<R> {
+    Limited {
+        inner,
+        cost: 0,
+        byte_cost,
+        inflation: inflation.clone(),
+        paid: Arc::clone(paid),
+    }
 }
 
 impl<R: Read> Read for Limited<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = self.inner.read(buffer)?;
-        self.position += read as u64;
-        let before = self.inflated.fetch_max(self.position, Ordering::Relaxed);
-        if self.inflation.take(self.position.saturating_sub(before)) {
+        let read = self.inner.read(buffer).map_err(by_kind)?;
+        self.cost += self.byte_cost * read as u64;
+        let before = self.paid.fetch_max(self.cost, Ordering::Relaxed);
+        if self.inflation.take(self.cost.saturating_sub(before)) {
             return Ok(read);
         }
         Err(beyond_inflation())
+    }
+}
+
+/// The error with its kind: zstd says in words alone that it gets no memory.
+fn by_kind(error: io::Error) -> io::Error {
+    match error.to_string().contains("not enough memory") {
+        true => io::Error::new(io::ErrorKind::OutOfMemory, error),
+        false => error,
     }
 }
 
@@ -306,4 +337,40 @@ fn read_up_to(reader: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
         }
     }
     Ok(filled)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    #[test]
+    fn streams_that_hold_nothing_cost_what_their_bytes_do() {
+        let empty = GzEncoder::new(Vec::new(), Compression::default());
+        let packed = empty.finish().unwrap().repeat(10_000);
+        let mut file = NamedTempFile::new().unwrap();
+        file.write_all(&packed).unwrap();
+        let alone = Content::open(file.path()).unwrap();
+        assert_eq!(alone.bytes(1).unwrap(), b"");
+
+        // Sixteen times their bytes are just there, and what is read again costs nothing.
+        let inflation = Inflation::of(0);
+        assert!(inflation.take(INFLATED_FLOOR - 16 * packed.len() as u64));
+        let shared = Content::sharing(file.path(), Some(&inflation)).unwrap();
+        assert!(shared.bytes(1).is_ok() && shared.bytes(1).is_ok());
+        assert!(!inflation.take(1));
+        let later = Content::sharing(file.path(), Some(&inflation)).unwrap();
+        assert!(later.bytes(1).is_err());
+    }
+
+    #[test]
+    fn memory_that_zstd_does_not_get_has_a_kind() {
+        let error = io::Error::other("Allocation error : not enough memory");
+        assert_eq!(by_kind(error).kind(), io::ErrorKind::OutOfMemory);
+        let other = io::Error::other("Data corruption detected");
+        assert_eq!(by_kind(other).kind(), io::ErrorKind::Other);
+    }
 }

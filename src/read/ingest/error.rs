@@ -1,5 +1,7 @@
 //! Why an artifact could not be read.
 
+use std::io;
+
 use rooflens_bundle::ContentError;
 use rooflens_diagnostic::{Diagnostic, Location, Severity};
 use rooflens_exports::MissingColumn;
@@ -88,6 +90,30 @@ pub enum IngestErrorKind {
     Unsupported(String),
 }
 
+/// Code of the error about an input for which there is not enough memory.
+pub const TOO_LARGE: &str = "ingest/memory";
+
+/// What to do about it.
+pub(super) const TOO_LARGE_HINT: &str = "give it more memory, or fewer files at once";
+
+impl IngestErrorKind {
+    /// Whether memory was missing and nothing is wrong with the artifact.
+    fn is_of_memory(&self) -> bool {
+        let kind = match self {
+            Self::Content {
+                error: ContentError::Io(error),
+            } => Some(error.kind()),
+            Self::Json(error) => error.io_error_kind(),
+            Self::Csv(error) => match error.kind() {
+                csv::ErrorKind::Io(error) => Some(error.kind()),
+                _ => None,
+            },
+            _ => None,
+        };
+        kind == Some(io::ErrorKind::OutOfMemory)
+    }
+}
+
 fn source_text(error: &ContentError) -> String {
     std::error::Error::source(error).map_or_else(String::new, ToString::to_string)
 }
@@ -102,8 +128,8 @@ impl<E: Into<IngestErrorKind>> From<E> for IngestError {
     }
 }
 
-impl From<std::io::Error> for IngestErrorKind {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for IngestErrorKind {
+    fn from(error: io::Error) -> Self {
         Self::Content {
             error: ContentError::Io(error),
         }
@@ -150,6 +176,10 @@ impl IngestError {
                 let message = format!("not read to its end: {kind}");
                 Diagnostic::new(Severity::DataLoss, "ingest/budget", message)
             }
+            kind if kind.is_of_memory() => {
+                let message = format!("needs more memory than is available: {kind}");
+                Diagnostic::new(Severity::Error, TOO_LARGE, message)
+            }
             kind => {
                 let message = format!("cannot be read: {kind}");
                 Diagnostic::new(Severity::Error, "ingest/unreadable", message)
@@ -157,7 +187,26 @@ impl IngestError {
         }
         .artifact(artifact)
         .at(self.at);
-        diagnostic.hint = self.hint;
+        let is_of_memory = self.kind.is_of_memory();
+        let advice = is_of_memory.then(|| TOO_LARGE_HINT.to_owned());
+        diagnostic.hint = self.hint.or(advice);
         diagnostic
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_missing_is_no_fault_of_the_artifact() {
+        let lost = |kind| {
+            let error = io::Error::from(kind);
+            IngestError::from(IngestErrorKind::from(error)).into_diagnostic("a.json")
+        };
+        let memory = lost(io::ErrorKind::OutOfMemory);
+        assert_eq!(memory.code, TOO_LARGE);
+        assert!(memory.hint.is_some());
+        assert_eq!(lost(io::ErrorKind::NotFound).code, "ingest/unreadable");
     }
 }

@@ -2,7 +2,7 @@
 
 use rooflens_schemas::ArtifactKind;
 
-use super::{IMPORTERS, runs};
+use super::{IMPORTERS, IngestError, runs};
 use rooflens_bundle::{ArtifactFile, Bundle};
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Severity};
 
@@ -38,9 +38,8 @@ pub fn identify(bundle: &mut Bundle, diagnostics: &mut Diagnostics) {
         let content_kind = match kind_of(file) {
             Ok(kind) => kind,
             Err(error) => {
-                let diagnostic =
-                    Diagnostic::new(Severity::Error, "ingest/unreadable", error.to_string());
-                diagnostics.push(diagnostic.artifact(&file.path));
+                let error = IngestError::from(error);
+                diagnostics.push(error.into_diagnostic(&file.path));
                 continue;
             }
         };

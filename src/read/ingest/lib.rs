@@ -42,7 +42,8 @@ use rooflens_exports::MAX_GPUS;
 use rooflens_session::Session;
 use rooflens_session::budget::rows_of;
 
-pub use error::{IngestError, IngestErrorKind};
+use error::TOO_LARGE_HINT;
+pub use error::{IngestError, IngestErrorKind, TOO_LARGE};
 pub use identify::{Prefix, identify};
 
 /// Recordings that are read of an input: analyses look at all of them for each.
@@ -161,14 +162,14 @@ fn tell_unread(bundle: &Bundle, diagnostics: &mut Diagnostics) {
     }
 }
 
-/// Code of the error about an input for which there is not enough memory.
-pub const TOO_LARGE: &str = "ingest/memory";
-
 fn too_large(file: &ArtifactFile, memory: u64) -> Diagnostic {
-    let gigabytes = memory as f64 / 1e9;
-    let message = format!("needs more than the {gigabytes:.1} GB of memory that are available");
+    let amount = match memory {
+        1_000_000_000.. => format!("{:.1} GB", memory as f64 / 1e9),
+        _ => format!("{} MB", memory / 1_000_000),
+    };
+    let message = format!("needs more than the {amount} of memory that are available");
     let large = Diagnostic::new(Severity::Error, TOO_LARGE, message).artifact(&file.path);
-    large.hint("give it more memory, or fewer files at once")
+    large.hint(TOO_LARGE_HINT)
 }
 
 fn beyond(file: &ArtifactFile) -> Diagnostic {

@@ -320,6 +320,9 @@ pub(super) struct Predict {
     /// Longest time per output token, milliseconds.
     #[arg(long, value_name = "MS")]
     pub(super) tpot_limit: Option<f64>,
+    /// Price of a GPU-hour, one for each --gpu, or one for all; with --from that of the measured GPU first.
+    #[arg(long = "price", value_name = "PRICE,…", value_delimiter = ',')]
+    pub(super) prices: Vec<f64>,
     /// Rates measured on the GPU (peaks.json, bench.json, or a bundle with them) instead of specified ones.
     #[arg(long, value_name = "FILE")]
     pub(super) peaks: Option<PathBuf>,

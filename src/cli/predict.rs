@@ -91,6 +91,7 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
         batches: batches(args),
     };
     check(&sweep, args)?;
+    let prices = prices(&args.prices, gpus.len())?;
     Ok(Question {
         text: crate::document::Catalogue::english(),
         title: title(path, &llm),
@@ -108,6 +109,7 @@ fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
             ttft: args.ttft_limit.map(|limit| Seconds(limit / 1e3)),
             tpot: args.tpot_limit.map(|limit| Seconds(limit / 1e3)),
         },
+        prices,
         calibration,
         llm,
     })
@@ -293,6 +295,22 @@ fn check(sweep: &Sweep, args: &Args) -> Result<(), CliError> {
             1 << 24
         ))),
         None => Ok(()),
+    }
+}
+
+/// One price for each of several GPUs, or one for all; none without prices.
+pub(super) fn prices(given: &[f64], gpus: usize) -> Result<Vec<f64>, CliError> {
+    for price in given {
+        positive("price", Some(*price))?;
+    }
+    match given {
+        [] => Ok(Vec::new()),
+        [price] => Ok(vec![*price; gpus]),
+        _ if given.len() == gpus => Ok(given.to_vec()),
+        _ => Err(CliError::Usage(format!(
+            "--price has {} values: expected one, or one for each of {gpus} GPUs",
+            given.len()
+        ))),
     }
 }
 

@@ -8,6 +8,7 @@ use super::args::{Input, Output, Predict as Args};
 use super::error::CliError;
 use super::load::{check, errors, load, strict};
 use super::output::{Writer, file_stem};
+use super::predict;
 use super::term::Term;
 use crate::analysis::{Context, Options, Results};
 use crate::document::Catalogue;
@@ -23,6 +24,7 @@ struct Asked<'a> {
     batch: Option<u64>,
     dtype: Option<&'a String>,
     graphs: bool,
+    prices: &'a [f64],
     model: Option<&'a PathBuf>,
     workload: Option<&'a PathBuf>,
     output: &'a Output,
@@ -46,6 +48,7 @@ impl<'a> Asked<'a> {
             batch: args.batches.first().copied(),
             dtype: args.dtypes.first(),
             graphs: args.graphs,
+            prices: &args.prices,
             model: args.model.as_ref(),
             workload: args.workload.as_ref(),
             output: &args.output,
@@ -91,9 +94,11 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         .collect();
     term.diagnostics(capture.diagnostics.iter());
     strict(&input, capture.diagnostics.iter())?;
+    let prices = prices(args.prices, &capture)?;
     let shown = show::Shown {
         text,
         context,
+        prices,
         change: &change,
         batch: args.batch,
         stages: &stages,
@@ -108,6 +113,26 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         term,
     )?;
     errors(capture.diagnostics.iter())
+}
+
+/// Prices of all GPUs of the capture, the measured one first, and the sizes that make them prices of tokens.
+fn prices(given: &[f64], capture: &Capture) -> Result<Option<show::Prices>, CliError> {
+    let prices = predict::prices(given, 2)?;
+    let [from, to] = prices[..] else {
+        return Ok(None);
+    };
+    let workload = &capture.session.workload;
+    let batch = workload.batch.ok_or_else(|| CliError::Unusable {
+        message: "--price needs the batch: state `batch` in workload.toml (--workload)".to_owned(),
+        hint: None,
+    })?;
+    let gpus = capture.session.gpus.len().max(1) as f64;
+    Ok(Some(show::Prices {
+        from: from * gpus,
+        to: to * gpus,
+        batch,
+        prompt: workload.prompt_tokens,
+    }))
 }
 
 /// Refuses a change that says nothing, or a GPU or dtype that is not known, before anything is read.

@@ -22,6 +22,11 @@ use crate::{
     advise, sweep,
 };
 
+/// Price of a million tokens at a price of an hour and a rate per second.
+pub(crate) fn price_per_million(hour: f64, tokens_per_second: f64) -> f64 {
+    hour / 3600.0 * 1e6 / tokens_per_second
+}
+
 /// Rows of a table on a page.
 const ROWS: usize = 24;
 
@@ -51,6 +56,8 @@ pub struct Question {
     pub output: u64,
     /// Limits of latency.
     pub limits: Limits,
+    /// Price of a GPU-hour of each machine, if prices were given.
+    pub prices: Vec<f64>,
     /// What measured rates say, if any were given.
     pub calibration: Option<Calibration>,
 }
@@ -106,6 +113,16 @@ impl<'q> Study<'q> {
     fn gpu(&self, point: &Point) -> &'q str {
         self.machine(point)
             .map_or("", |machine| machine.name.as_str())
+    }
+
+    /// Price of a million output tokens of a point, at least: at the bounds.
+    fn price(&self, point: &Point) -> Option<f64> {
+        let hour = self.question.prices.get(point.machine)?;
+        let setup = &point.setup;
+        let gpus = setup.tensor * setup.pipeline * setup.data;
+        let requests = point.prediction.as_ref()?.requests.0;
+        let tokens = requests * point.load.output as f64;
+        (tokens > 0.0).then(|| price_per_million(*hour * gpus as f64, tokens))
     }
 
     /// The GPU of a point, with the format and split that tell it from others of its batch.

@@ -45,6 +45,7 @@ fn varies<T: PartialEq>(values: &[T]) -> bool {
 fn points<'t>(study: &'t Study<'_>) -> Table<'t, Point> {
     let sweep = &study.question.sweep;
     let generates = study.question.llm.generates();
+    let has_prices = !study.question.prices.is_empty();
     let (mut prefill, mut decode) = (None, None);
     if let Some(calibration) = &study.question.calibration {
         (prefill, decode) = (calibration.prefill, calibration.decode);
@@ -74,6 +75,7 @@ fn points<'t>(study: &'t Study<'_>) -> Table<'t, Point> {
         }, page if generates;
         TokensPerSecond "decode_tokens_per_second" = prediction?.decode_rate, page if generates;
         One "requests_per_second" = Some(prediction?.requests), page;
+        One "price_per_million_tokens" = Some(Ratio(study.price(point)?)), page if generates && has_prices;
         One "requests_in_turns_per_second" = Some(prediction?.in_turns);
         count "chunks" = Some(prediction?.chunks);
         Flop "prefill_flops" = Some(prediction?.prefill.total().flops);

@@ -71,6 +71,10 @@ pub(super) fn tiles(study: &Study<'_>, point: &Point, prediction: &Prediction) -
     });
     let rate = prediction.decode_rate.map(Into::into);
     tile("predict.tile_rate", rate, per_gpu.into_iter().collect());
+    let price = study
+        .price(point)
+        .map(|price| Quantity::new(price, Unit::One));
+    tile("predict.tile_price", price, Vec::new());
     let usable = words!(study, "predict.tile_usable");
     tile(
         "predict.tile_weights",

@@ -12,6 +12,7 @@ use rooflens_units::{Ratio, Time};
 
 use super::stage::{CAST_LAUNCHES, GAP, OTHER_HOST, OTHER_HOST_RUN, OTHER_RUN};
 use super::{Bound, Change, Interval, Kernel, Part, Stage, StageProjection};
+use crate::document::price_per_million;
 
 /// Rows of the table of parts that a page shows.
 const PARTS: usize = 40;
@@ -26,8 +27,45 @@ pub struct Shown<'a> {
     pub change: &'a Change,
     /// The new batch, if it was asked for.
     pub batch: Option<u64>,
+    /// What tokens cost, if that was asked for.
+    pub prices: Option<Prices>,
     /// Stages with their predictions.
     pub stages: &'a [(Stage, StageProjection)],
+}
+
+/// Prices of an hour of all GPUs, measured and asked about, and the tokens of a unit of a stage.
+#[derive(Clone, Copy, Debug)]
+pub struct Prices {
+    /// Of the measured GPUs.
+    pub from: f64,
+    /// Of the GPUs that are asked about.
+    pub to: f64,
+    /// Sequences of the measured batch.
+    pub batch: u64,
+    /// Tokens of a prompt.
+    pub prompt: Option<u64>,
+}
+
+impl Prices {
+    /// Tokens of a unit of a stage, as measured: a decode step makes one a sequence, and prefill reads the prompts.
+    fn tokens(self, stage: &Stage) -> Option<f64> {
+        let of_sequence = match (stage.per_step, stage.static_shapes) {
+            (true, _) => 1,
+            (false, false) => self.prompt?,
+            (false, true) => return None,
+        };
+        Some((of_sequence * self.batch) as f64)
+    }
+
+    fn now(self, stage: &Stage) -> Option<f64> {
+        let rate = self.tokens(stage)? / stage.time.mid.seconds().0;
+        Some(price_per_million(self.from, rate))
+    }
+
+    fn then(self, change: &Change, stage: &Stage, new: &StageProjection) -> Option<f64> {
+        let rate = self.tokens(stage)? * change.batch.0 / new.time.mid.seconds().0;
+        Some(price_per_million(self.to, rate))
+    }
 }
 
 type OfStage<'a> = &'a (Stage, StageProjection);
@@ -176,6 +214,7 @@ fn conclusion(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Option<String> 
 fn stage_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfStage<'t>> {
     let change = shown.change;
     let has_batch = change.batch != Ratio::ONE;
+    let prices = shown.prices;
     Table::new(shown.text, "predicted_stages")
         .text("stage", |(stage, _): &OfStage<'t>| stage.name.clone())
         .on_page()
@@ -200,6 +239,12 @@ fn stage_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfStage<'t>> {
             throughput_factor(change, stage, new)
         })
         .on_page_if(has_batch)
+        .column("price_now", Unit::One, move |(stage, _)| prices?.now(stage))
+        .on_page_if(prices.is_some())
+        .column("price_then", Unit::One, move |(stage, new)| {
+            prices?.then(change, stage, new)
+        })
+        .on_page_if(prices.is_some())
         .text("bound_now", |(_, new)| label(new.bound_now))
         .on_page()
         .text("bound", |(_, new)| label(new.bound))

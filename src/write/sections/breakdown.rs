@@ -183,6 +183,9 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
 /// Idle share of a stage from which on the caption tells it.
 const IDLE: Ratio = Ratio(0.15);
 
+/// The same as a share of all stages: idle time of a short stage is not the message.
+const IDLE_OF_RUN: Ratio = Ratio(0.10);
+
 /// The stages that take a notable part of the run. The caption tells the one that loses most idle time, or what most of the
 /// longest is.
 fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
@@ -196,7 +199,9 @@ fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
         .iter()
         .rev()
         .filter(|breakdown| breakdown.share_of(Color::Idle) >= IDLE);
-    let idlest = idle.max_by(|a, b| lost(a).total_cmp(&lost(b)));
+    let idlest = idle
+        .max_by(|a, b| lost(a).total_cmp(&lost(b)))
+        .filter(|idlest| lost(idlest) >= run * IDLE_OF_RUN);
     let (told, part) = match idlest {
         Some(idlest) => (idlest, Color::Idle),
         None => {

@@ -218,23 +218,19 @@ fn sizes(context: &Context<'_>) -> String {
             false => words!(context, "headline.prompt", size = size),
         });
     }
-    if let Some(output) = output(context) {
+    if let Some(size) = workload.output_tokens {
+        // Where the capture program counted decode steps, prefill made the first token.
+        let mut stages = context.facts.stages.iter();
+        let is_prefilled = workload.infers("output_tokens")
+            && stages.any(|stage| stage.kind == StageKind::Prefill);
         sizes.push(words!(
             context,
             "headline.output",
-            size = output.to_string()
+            size = (size + u64::from(is_prefilled)).to_string(),
+            steps = is_prefilled.then(|| size.to_string()),
         ));
     }
     sizes.join(context.text.comma())
-}
-
-/// Tokens of an answer. Where the capture program counted decode steps, prefill made the first token.
-fn output(context: &Context<'_>) -> Option<u64> {
-    let workload = &context.session.workload;
-    let is_counted = workload.infers("output_tokens");
-    let mut stages = context.facts.stages.iter();
-    let is_prefilled = is_counted && stages.any(|stage| stage.kind == StageKind::Prefill);
-    Some(workload.output_tokens? + u64::from(is_prefilled))
 }
 
 /// A size of the workload as it is stated, or else as iterations have it, from the least to the most: of the baseline and

@@ -63,6 +63,7 @@ use rooflens_schemas::{Metric, Scope};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
+use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::time::idle::StageIdle;
 use rooflens_analysis::{Known, Missing};
 use rooflens_document::chart::Color;
@@ -217,12 +218,31 @@ fn focus(context: &Context<'_>) -> Option<Summary> {
         line.idle().time() + above.unwrap_or_default()
     };
     let lines = order[..outermost].iter().rev();
+    let slowest = lines.filter(|line| is_slowest(context, &line.summary));
     Some(
-        lines
+        slowest
             .max_by(|a, b| lost(a).total_cmp(&lost(b)))?
             .summary
             .clone(),
     )
+}
+
+/// Whether the rank of a stage computes longest, or first, of all that run the stage: the others wait for it.
+fn is_slowest(context: &Context<'_>, summary: &Summary) -> bool {
+    let works = context.results.stage_work().map_or(&[][..], Vec::as_slice);
+    // Waits for other ranks are no work.
+    let computing = |work: &StageWork| {
+        work.total
+            .saturating_sub(work.time(KernelClass::Communication))
+    };
+    let mut slowest: Option<&StageWork> = None;
+    for work in works {
+        let is_longer = slowest.is_none_or(|slowest| computing(slowest) < computing(work));
+        if work.summary.stage == summary.stage && is_longer {
+            slowest = Some(work);
+        }
+    }
+    slowest.is_none_or(|slowest| is_same(&slowest.summary, summary))
 }
 
 /// Whether both are of one stage and process.

@@ -233,6 +233,9 @@ fn draw_track(
     Ok(plot)
 }
 
+/// Share of a clock that its axis shows below it at least.
+const SHOWN_OF_CLOCK: f64 = 0.05;
+
 /// The vertical axis of a track: label, symbol and factor of the unit, range, the most ticks.
 fn vertical<'a>(
     content: &Content<'a>,
@@ -240,13 +243,18 @@ fn vertical<'a>(
     match content {
         Content::Areas(areas) => (&areas.label, "%", 1.0, 0.0..100.0, 3),
         Content::Lines(lines, limit) => {
-            let (mut low, mut high) = (0.0, 0.0);
+            let (mut low, mut high, mut least) = (0.0, 0.0, f64::INFINITY);
             let points = lines.lines.iter().flat_map(|line| &line.points);
             let values = points.chain(&lines.outliers).map(|(_, value)| value);
             for value in values.chain(limit.map(|(_, value)| value)) {
                 if value.is_finite() {
                     (low, high) = (value.min(low), value.max(high));
+                    least = value.min(least);
                 }
+            }
+            // On an axis from 0, a clock that falls by a twentieth would look even.
+            if lines.unit == Unit::Hertz && least.is_finite() {
+                low = f64::max(0.0, least - f64::max(high - least, high * SHOWN_OF_CLOCK));
             }
             let (factor, symbol) = Quantity::new(f64::max(high, -low), lines.unit).scale();
             let range = scale::linear(low / factor, scale::ceiling(high / factor, 4));

@@ -119,13 +119,10 @@ pub(super) fn clock(ranks: &Ranks) -> Option<Metric> {
 }
 
 /// Why the sizes of a rank's collectives are unknown, and what brings them.
-pub(super) fn no_sizes(context: &Context<'_>, member: &Member) -> &'static str {
+pub(super) fn no_sizes(context: &Context<'_>, member: &Member) -> String {
     match context.session.passes.kind[member.pass.index()] {
-        PassKind::Timeline => {
-            "the export does not hold the sizes of these collectives: trace NVTX, and export with nsys export \
-             --include-blobs=true"
-        }
-        _ => "the artifact does not record the sizes of these collectives",
+        PassKind::Timeline => words!(context, "communication.no_sizes_in_export"),
+        _ => words!(context, "communication.no_sizes"),
     }
 }
 

@@ -9,7 +9,7 @@ use rooflens_session::Ns;
 use rooflens_units::{Ratio, Time};
 
 use super::{Section, products};
-use crate::{Context, is_same, shapes_advice};
+use crate::{Context, is_same, is_slowest, shapes_advice};
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::matmul::Products;
@@ -59,11 +59,11 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .count();
     let shown = if of_pass == 0 { stages.len() } else { of_pass };
     let shown = &stages[..shown.min(SHOWN_STAGES)];
-    // Ranks do alike: the table has what differs.
+    // Of several ranks the slowest: the table has what differs.
     let (mut names, mut lines) = (Vec::new(), Vec::new());
     for stage in shown {
         let name = stage.summary.stage(context.facts).name.as_str();
-        if !names.contains(&name) {
+        if is_slowest(context, &stage.summary) && !names.contains(&name) {
             names.push(name);
             lines.push(in_words(context, stage));
         }

@@ -6,7 +6,7 @@ use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::tables::number;
 use crate::Context;
-use crate::{class_color, is_same};
+use crate::{class_color, is_same, is_slowest};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::matmul::roof::Bound as ProductBound;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
@@ -208,6 +208,7 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
         let is_shown = stage.pass == pass
             && rows > 0
             && stage.summary.is_outermost(context.facts)
+            && is_slowest(context, &stage.summary)
             && views.len() < SHOWN_STAGES
             && !names.contains(&name);
         if is_shown {

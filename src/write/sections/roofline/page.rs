@@ -9,7 +9,7 @@ use rooflens_schemas::Unit;
 
 use super::charts::{ceilings, labels, told_apart};
 use crate::headline::of_baseline;
-use crate::{Context, class_color, is_same, ncu_kernels};
+use crate::{Context, class_color, is_same, is_slowest, ncu_kernels};
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::roofline::roofs::{Peak, Roof};
 use rooflens_analysis::counters::roofline::workload;
@@ -29,6 +29,9 @@ const SHOWN_STAGES: usize = 5;
 
 /// Share of the GPU time of its stage from which on a kernel has a mark.
 const LEAST: Ratio = Ratio(0.005);
+
+/// Share of the GPU time of all stages from which on a stage is shown.
+const LEAST_STAGE: Ratio = Ratio(0.01);
 
 /// Share of its roofline from which on a kernel with known sizes is bound by what the roofline says.
 const NEAR: Ratio = Ratio(0.5);
@@ -82,7 +85,7 @@ pub(super) fn blocks(context: &Context<'_>) -> Vec<Block> {
     blocks
 }
 
-/// The outermost stages of the pass that shows the kernels; of several ranks the first.
+/// The outermost stages of the pass that shows the kernels; of several ranks the slowest.
 fn stages<'a>(context: &Context<'a>) -> Vec<Shown<'a>> {
     let (session, facts) = (context.session, context.facts);
     let pass = facts.kernel_pass(session);
@@ -94,11 +97,14 @@ fn stages<'a>(context: &Context<'a>) -> Vec<Shown<'a>> {
         let is_shown = Some(work.pass) == pass
             && work.summary.is_outermost(facts)
             && work.total > Ns::ZERO
+            && is_slowest(context, &work.summary)
             && stages.len() < SHOWN_STAGES;
         if is_shown && names.insert(name.clone()) {
             stages.push(shown(context, work));
         }
     }
+    let total: Time = stages.iter().map(Shown::total).sum();
+    stages.retain(|stage| stage.total() >= total * LEAST_STAGE);
     stages
 }
 
@@ -394,6 +400,7 @@ fn sentence(context: &Context<'_>, stage: &Shown<'_>) -> Vec<Inline> {
         share = first.map(|(_, time)| share(*time)),
         other = second.map(|(color, _)| name(*color)),
         other_share = second.map(|(_, time)| share(*time)),
-        rest = rest.is_positive().then(|| share(rest)),
+        rest = (rest.is_positive() && !known.is_empty()).then(|| share(rest)),
+        none = known.is_empty().then_some(""),
     )
 }

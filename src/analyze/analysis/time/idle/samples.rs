@@ -7,7 +7,7 @@ use super::Inputs;
 use super::cause::Cause;
 use super::line::StageIdle;
 use crate::Context;
-use rooflens_session::{Session, StrId};
+use rooflens_session::{Ns, Session, StrId};
 
 /// Samples of a function, or of what a library without symbols ran.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,43 +26,38 @@ pub(super) fn find(context: &Context<'_>, inputs: &Inputs<'_>, lines: &mut [Stag
     if session.cpu_samples.is_empty() {
         return;
     }
-    let mut order: Vec<usize> = (0..session.cpu_samples.len()).collect();
-    let key = |row: &usize| {
-        (
-            session.cpu_samples.thread[*row],
-            session.cpu_samples.time[*row],
-        )
-    };
-    order.sort_by_key(key);
+    let mut by_time: Vec<usize> = (0..session.cpu_samples.len()).collect();
+    by_time.sort_by_key(|row| session.cpu_samples.time[*row]);
     for line in lines {
-        line.sampled = sampled(context, inputs, line, &order);
+        line.sampled = sampled(context, inputs, line, &by_time);
     }
 }
 
+/// Looks for the gap of each sample: there are far fewer samples than gaps.
 fn sampled(
     context: &Context<'_>,
     inputs: &Inputs<'_>,
     line: &StageIdle,
-    order: &[usize],
+    by_time: &[usize],
 ) -> Vec<Sampled> {
     let (session, samples) = (context.session, &context.session.cpu_samples);
     let mut counts: BTreeMap<(StrId, StrId), usize> = BTreeMap::new();
     let windows = line.summary.counted_instances(context.facts);
-    let windows = windows.filter_map(|instance| line.window(instance));
-    for (time, op) in windows.flat_map(|window| inputs.gaps.of(&Cause::HOST, line.gpu, window)) {
-        let Some(call) = context.facts.ops.api_call[op as usize] else {
-            continue;
-        };
-        let thread = session.api_calls.thread[call.index()];
-        let position = |moment| {
-            order.partition_point(|row| {
-                (samples.thread[*row], samples.time[*row]) < (thread, moment)
-            })
-        };
-        for row in &order[position(time.0)..position(time.1)] {
-            *counts
-                .entry((samples.library[*row], samples.function[*row]))
-                .or_default() += 1;
+    for window in windows.filter_map(|instance| line.window(instance)) {
+        let first = by_time.partition_point(|row| samples.time[*row] < window.0);
+        let within = by_time[first..].iter().copied();
+        for row in within.take_while(|row| samples.time[*row] < window.1) {
+            let time = samples.time[row];
+            let mut gaps = inputs.gaps.of(&Cause::HOST, line.gpu, (time, time + Ns(1)));
+            let issuing = gaps
+                .next()
+                .and_then(|(_, op)| context.facts.ops.api_call[op as usize]);
+            let thread = issuing.map(|call| session.api_calls.thread[call.index()]);
+            if thread == Some(samples.thread[row]) {
+                *counts
+                    .entry((samples.library[row], samples.function[row]))
+                    .or_default() += 1;
+            }
         }
     }
     let row = |((library, function), samples)| Sampled {

@@ -197,9 +197,9 @@ struct Sums {
     sources: FxHashMap<Key, Sum>,
     /// Idle time of activities with names by window.
     named: BTreeMap<Activity, Vec<Times>>,
-    /// The gap that is read: its start, whether attention of cuDNN comes next, and its parts.
+    /// The gap that is read: its start, the operation that ends it, and its parts.
     gap: Option<Ns>,
-    is_before_attention: bool,
+    op: OpIndex,
     parts: Vec<(Key, Ns)>,
 }
 
@@ -235,9 +235,9 @@ impl Sums {
 
     /// Preparation of kernels by the kernel that waits for it: where cuDNN prepares attention, it plans it. Of the
     /// kernels that other libraries prepare, the host loads code.
-    fn name_plans(&mut self) {
+    fn name_plans(&mut self, finder: &Finder<'_>) {
         let prepares = |((activity, ..), _): &(Key, Ns)| activity.prepares();
-        if !self.is_before_attention || !self.parts.iter().any(prepares) {
+        if !self.parts.iter().any(prepares) || !finder.is_before_attention(self.op) {
             return;
         }
         for ((activity, ..), _) in &mut self.parts {
@@ -269,7 +269,7 @@ impl Sums {
     /// that has surroundings.
     fn close(&mut self, finder: &Finder<'_>, window: usize) {
         let Some(gap) = self.gap.take() else { return };
-        self.name_plans();
+        self.name_plans(finder);
         self.extend_calls(finder);
         let main = self.main_activity();
         for ((activity, cause, path), time) in self.parts.drain(..) {
@@ -334,7 +334,7 @@ impl<'a> Finder<'a> {
                 if sums.gap != Some(part.gap) {
                     sums.close(self, number);
                     sums.gap = Some(part.gap);
-                    sums.is_before_attention = self.is_before_attention(part.op);
+                    sums.op = part.op;
                     let call = self.facts.ops.api_call[part.op as usize];
                     issuer = call.map(|call| self.session.api_calls.thread[call.index()]);
                 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashSet;
 
 use super::cause::Cause;
+use super::open::Ascending;
 use crate::engine::facts::{OpIndex, OpSource, Ops};
 use crate::engine::intervals::{Interval, union};
 use crate::engine::stage_stats::median_time;
@@ -65,6 +66,9 @@ const BACK: usize = 8;
 /// No operation.
 const NONE: OpIndex = OpIndex::MAX;
 
+/// Disjoint times, by their ends.
+pub(super) type Times = Ascending<Interval>;
+
 /// CUDA calls of all threads.
 pub(super) struct Calls<'a> {
     pub(super) session: &'a Session,
@@ -82,11 +86,11 @@ pub(super) struct Calls<'a> {
     /// Rows of launch calls that load their kernel, and of calls of the allocator in which a library does so before.
     loading: BTreeSet<u32>,
     /// By thread: when it is in calls of the operating system.
-    pub(super) os: Vec<Vec<Interval>>,
+    pub(super) os: Vec<Times>,
     /// When the profiler holds it up.
-    pub(super) profiler: Vec<Vec<Interval>>,
+    pub(super) profiler: Vec<Times>,
     /// When no CPU runs it.
-    pub(super) off_cpu: Vec<Vec<Interval>>,
+    pub(super) off_cpu: Vec<Times>,
 }
 
 impl<'a> Calls<'a> {
@@ -311,12 +315,7 @@ fn sort_outermost(session: &Session, list: &mut Vec<u32>, place: &mut [u32]) {
     });
 }
 
-fn by_thread(
-    session: &Session,
-    thread: &[ThreadId],
-    start: &[Ns],
-    end: &[Ns],
-) -> Vec<Vec<Interval>> {
+fn by_thread(session: &Session, thread: &[ThreadId], start: &[Ns], end: &[Ns]) -> Vec<Times> {
     let mut lists = vec![Vec::new(); session.threads.len()];
     for (thread, interval) in thread
         .iter()
@@ -324,7 +323,12 @@ fn by_thread(
     {
         lists[thread.index()].push(interval);
     }
-    lists.iter_mut().map(|list| union(list)).collect()
+    let times = lists.iter_mut().map(|list| {
+        let times = union(list);
+        let ends = times.iter().map(|time| time.1).collect();
+        Ascending::new((ends, times))
+    });
+    times.collect()
 }
 
 fn kind(name: &str) -> CallKind {

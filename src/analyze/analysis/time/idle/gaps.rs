@@ -1,6 +1,6 @@
 //! The gaps of each GPU, cut into times of one cause each.
 
-use super::calls::{CallKind, Calls};
+use super::calls::{self, CallKind, Calls};
 use super::cause::{Cause, Times};
 use crate::Context;
 use crate::engine::facts::OpIndex;
@@ -210,8 +210,8 @@ pub(super) fn cut_host(
 ) {
     let api = &calls.session.api_calls;
     let thread = api.thread[call.index()].index();
-    let profiler: Layer<'_> = (&calls.profiler[thread][..], Cause::Profiler);
-    let (os, off_cpu) = (&calls.os[thread][..], &calls.off_cpu[thread][..]);
+    let profiler: Layer<'_> = (&calls.profiler[thread], Cause::Profiler);
+    let (os, off_cpu) = (&calls.os[thread], &calls.off_cpu[thread]);
     let outside = [profiler, (os, Cause::Os), (off_cpu, Cause::OffCpu)];
     let (inside, before) = calls.since(time.0, call);
     // A thread's first call comes after a stretch without an end.
@@ -238,8 +238,8 @@ pub(super) fn cut_host(
     paint(pieces, (at, time.1), &[], (Cause::Unknown, false));
 }
 
-/// Times of one cause: disjoint and ascending.
-type Layer<'a> = (&'a [Interval], Cause);
+/// Times of one cause.
+type Layer<'a> = (&'a calls::Times, Cause);
 
 /// Adds the pieces of a time: the first layer that covers a moment has it, else the base.
 fn paint(pieces: &mut Vec<Piece>, time: Interval, layers: &[Layer<'_>], base: (Cause, bool)) {
@@ -254,7 +254,7 @@ fn paint(pieces: &mut Vec<Piece>, time: Interval, layers: &[Layer<'_>], base: (C
             in_call,
         });
     };
-    let first = times.partition_point(|window| window.1 <= time.0);
+    let first = times.until(time.0);
     let mut painted = time.0;
     for window in times[first..].iter().take_while(|window| window.0 < time.1) {
         paint(pieces, (painted, window.0), rest, base);

@@ -85,7 +85,7 @@ impl<T> Ascending<T> {
     }
 
     /// Number of elements up to a moment.
-    fn until(&self, moment: Ns) -> usize {
+    pub(super) fn until(&self, moment: Ns) -> usize {
         let passed = |time: &Ns| *time <= moment;
         let (before, after) = self.times.split_at(self.place.get());
         let place = if before.last().is_some_and(|last| *last > moment) {

@@ -127,32 +127,28 @@ pub struct Gap {
 }
 
 /// The gaps of all GPUs between operations, whatever stage they belong to, by operation that ends them. Linear.
-pub fn gaps(session: &Session, facts: &Facts, rows: Range<usize>) -> Vec<Gap> {
+pub fn gaps(session: &Session, facts: &Facts, rows: Range<usize>) -> impl Iterator<Item = Gap> {
     let ops = &facts.ops;
     // Until when each GPU ran something, and whether a collective ends there.
     let mut lasts: Vec<Option<(Ns, bool)>> = vec![None; session.gpus.len()];
-    let mut gaps = Vec::new();
-    for row in rows {
+    rows.filter_map(move |row| {
         let (start, end, gpu) = (ops.start[row], ops.end[row], ops.gpu[row]);
         let collective = tier(session, facts, row) == Tier::Communication;
         let last = lasts[gpu.index()].get_or_insert((start, false));
-        if start > last.0 {
-            let (op, after_collective) = (row as OpIndex, last.1);
-            gaps.push(Gap {
-                gpu,
-                start: last.0,
-                end: start,
-                op,
-                after_collective,
-            });
-        }
+        let gap = (start > last.0).then_some(Gap {
+            gpu,
+            start: last.0,
+            end: start,
+            op: row as OpIndex,
+            after_collective: last.1,
+        });
         if end > last.0 {
             *last = (end, collective);
         } else if end == last.0 {
             last.1 |= collective;
         }
-    }
-    gaps
+        gap
+    })
 }
 
 #[cfg(test)]

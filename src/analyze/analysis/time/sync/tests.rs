@@ -27,7 +27,7 @@ fn each_gap_is_charged_to_the_first_wait_in_it() {
     let session = program();
     let facts = Facts::new(&session);
     let gaps = gaps(&session, &facts, facts.ops_of(PassId(0)));
-    let found: Vec<(Ns, Ns)> = gaps.iter().map(|gap| (gap.start, gap.end)).collect();
+    let found: Vec<(Ns, Ns)> = gaps.map(|gap| (gap.start, gap.end)).collect();
     assert_eq!(
         found,
         [(Ns(100), Ns(130)), (Ns(140), Ns(150)), (Ns(160), Ns(200))]

@@ -10,7 +10,8 @@ use rustc_hash::FxHashMap;
 use crate::stage_names::is_of_user;
 use crate::tables::{Attribution, Captured, OpIndex, OpSource, Ops};
 use rooflens_session::{
-    ApiCallId, CopyId, GraphLaunchId, LaunchId, Ns, ProcessId, RangeId, Session, StrId, ThreadId,
+    ApiCallId, ApiCalls, CopyId, GraphLaunchId, LaunchId, Ns, ProcessId, RangeId, Session, StrId,
+    ThreadId,
 };
 
 /// The columns that the three tables of GPU work have in common.
@@ -27,43 +28,37 @@ macro_rules! columns {
         )
     }};
 }
+
+/// Pass, start and end of a row of one of these tables.
+macro_rules! times {
+    ($table:expr, $row:expr) => {{
+        let row = $row as usize;
+        ($table.pass[row], $table.start[row], $table.end[row])
+    }};
+}
+
 /// All GPU operations of a session, sorted by (pass, start, end, source), joined with their API calls.
 pub fn operations(session: &Session) -> Ops {
     let (launches, copies, graphs) = (&session.launches, &session.copies, &session.graph_launches);
     let count = launches.len() + copies.len() + graphs.len();
-    let mut rows: Vec<(u32, Ns, Ns, OpSource)> = Vec::with_capacity(count);
-    for id in launches.ids() {
-        let row = id.index();
-        rows.push((
-            launches.pass[row].0,
-            launches.start[row],
-            launches.end[row],
-            OpSource::Launch(id),
-        ));
-    }
-    for id in copies.ids() {
-        let row = id.index();
-        rows.push((
-            copies.pass[row].0,
-            copies.start[row],
-            copies.end[row],
-            OpSource::Copy(id),
-        ));
-    }
-    for id in graphs.ids() {
-        let row = id.index();
-        rows.push((
-            graphs.pass[row].0,
-            graphs.start[row],
-            graphs.end[row],
-            OpSource::Graph(id),
-        ));
-    }
+    let mut sources: Vec<OpSource> = Vec::with_capacity(count);
+    sources.extend(launches.ids().map(OpSource::Launch));
+    sources.extend(copies.ids().map(OpSource::Copy));
+    sources.extend(graphs.ids().map(OpSource::Graph));
+    let key = |source: &OpSource| {
+        let (pass, start, end) = match *source {
+            OpSource::Launch(LaunchId(row)) => times!(launches, row),
+            OpSource::Copy(CopyId(row)) => times!(copies, row),
+            OpSource::Graph(GraphLaunchId(row)) => times!(graphs, row),
+        };
+        (pass, start, end, *source)
+    };
     // Tables are sorted, mostly: stable sorting merges what ascends.
-    rows.sort();
+    sources.sort_by_key(key);
     let mut calls = CallIndex::new(session);
     let mut ops = Ops::with_room(count);
-    for (_, start, end, source) in rows {
+    for source in sources {
+        let (_, start, end, _) = key(&source);
         let (pass, gpu, process, stream, correlation) = match source {
             OpSource::Launch(LaunchId(row)) => columns!(launches, row),
             OpSource::Copy(CopyId(row)) => columns!(copies, row),
@@ -85,9 +80,10 @@ pub fn operations(session: &Session) -> Ops {
 }
 
 /// API calls by (process, correlation id). Of several calls with one id the outermost is found.
-struct CallIndex {
+struct CallIndex<'a> {
+    table: &'a ApiCalls,
     /// By (process, correlation id).
-    calls: Vec<((ProcessId, i64), ApiCallId)>,
+    calls: Vec<ApiCallId>,
     /// The position after that of the last search: most operations are in the order of their calls.
     next: usize,
 }
@@ -95,26 +91,40 @@ struct CallIndex {
 /// Calls that a search compares one by one before it halves all.
 const NEAR: usize = 8;
 
-impl CallIndex {
-    fn new(session: &Session) -> Self {
+impl<'a> CallIndex<'a> {
+    fn new(session: &'a Session) -> Self {
         let table = &session.api_calls;
-        let key = |id: ApiCallId| Some((table.process[id.index()], table.correlation[id.index()]?));
-        let mut calls: Vec<_> = table.ids().filter_map(|id| Some((key(id)?, id))).collect();
+        let key = |id: &ApiCallId| (table.process[id.index()], table.correlation[id.index()]);
+        let has_correlation = |id: &ApiCallId| table.correlation[id.index()].is_some();
+        let mut calls = Vec::with_capacity(table.len());
+        calls.extend(table.ids().filter(has_correlation));
         // Ids ascend, mostly: stable sorting merges what ascends.
-        calls.sort_by_key(|(key, id)| (*key, table.nested[id.index()]));
-        calls.dedup_by_key(|(key, _)| *key);
-        Self { calls, next: 0 }
+        calls.sort_by_key(|id| (key(id), table.nested[id.index()]));
+        calls.dedup_by_key(|id| key(id));
+        Self {
+            table,
+            calls,
+            next: 0,
+        }
+    }
+
+    fn key(&self, id: ApiCallId) -> (ProcessId, Option<i64>) {
+        let row = id.index();
+        (self.table.process[row], self.table.correlation[row])
     }
 
     fn find(&mut self, process: ProcessId, correlation: i64) -> Option<ApiCallId> {
-        let key = (process, correlation);
+        let key = (process, Some(correlation));
         let mut near = self.calls[self.next..].iter().take(NEAR);
-        let position = match near.position(|call| call.0 == key) {
+        let position = match near.position(|call| self.key(*call) == key) {
             Some(near) => self.next + near,
-            None => self.calls.binary_search_by_key(&key, |call| call.0).ok()?,
+            None => self
+                .calls
+                .binary_search_by_key(&key, |call| self.key(*call))
+                .ok()?,
         };
         self.next = position + 1;
-        Some(self.calls[position].1)
+        Some(self.calls[position])
     }
 }
 
@@ -245,7 +255,11 @@ impl UserRanges {
 
 fn issued_by_thread(session: &Session, ops: &Ops) -> ThreadOps {
     let calls = &session.api_calls;
-    let mut threads = vec![Vec::new(); session.threads.len()];
+    let mut counts = vec![0; session.threads.len()];
+    for call in ops.api_call.iter().flatten() {
+        counts[calls.thread[call.index()].index()] += 1;
+    }
+    let mut threads: Vec<Vec<IssuedOp>> = counts.into_iter().map(Vec::with_capacity).collect();
     for (op, call) in ops.api_call.iter().enumerate() {
         let Some(call) = call else { continue };
         let row = call.index();

@@ -346,6 +346,7 @@ fn of_loop<'a>(
         instances: 1.0,
         finding: Finding {
             scope: evidence.pass_scope(),
+            parts: vec![(Part::Group(kind as u8), saved)],
             evidence: evidence
                 .stages
                 .first()

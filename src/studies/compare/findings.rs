@@ -177,7 +177,10 @@ fn target(capture: &Analyzed<'_>, finding: &Finding) -> Target {
     let is_work = matches!(gain.kind, GainKind::Work | GainKind::WorkAfterCpu);
     let of_parts: Time = finding.parts.iter().map(|(_, saved)| *saved).sum();
     // A group of kernels that is launched less often saves idle time, too.
-    target.is_idle = !is_work || !finding.parts.is_empty() && gain.saved_ns > of_parts;
+    target.is_idle = match finding.parts.is_empty() {
+        true => !is_work,
+        false => gain.saved_ns > of_parts,
+    };
     target.is_busy = is_work && finding.parts.is_empty();
     for (part, _) in &finding.parts {
         match part {

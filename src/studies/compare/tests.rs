@@ -1,6 +1,6 @@
 use rooflens_analysis::testing::trace;
 use rooflens_analysis::{Context, Facts, Options, Results};
-use rooflens_document::{Catalogue, Finding, Gain, GainKind};
+use rooflens_document::{Catalogue, Finding, Gain, GainKind, Part};
 use rooflens_hardware::Hardware;
 use rooflens_session::{Ns, Session};
 use rooflens_units::{Count, Ratio, Time};
@@ -176,6 +176,35 @@ fn what_a_finding_promised_stands_next_to_what_the_stage_gained() {
         assert_eq!(rows[1].outcome, None);
         assert_eq!(rows[2].bound.after, Some(Time(15.0)));
     });
+}
+
+#[test]
+fn a_gain_beyond_its_kernels_is_of_idle_time() {
+    let target = |kind, of_kernels: f64| {
+        let finding = Finding {
+            id: "pointwise-unfused",
+            gain: Some(Gain {
+                saved_ns: Time(15.0),
+                of_ns: Time(80.0),
+                of: String::new(),
+                basis: String::new(),
+                kind,
+            }),
+            parts: vec![(Part::Group(0), Time(of_kernels))],
+            ..Finding::default()
+        };
+        let findings = Pair {
+            before: vec![finding],
+            after: Vec::new(),
+        };
+        with(&traces(BEFORE, AFTER), &findings, |comparison| {
+            let target = &comparison.findings[0].target;
+            (target.is_busy, target.is_idle)
+        })
+    };
+    assert_eq!(target(GainKind::Run, 15.0), (true, false));
+    assert_eq!(target(GainKind::Work, 15.0), (true, false));
+    assert_eq!(target(GainKind::Work, 10.0), (true, true));
 }
 
 #[test]

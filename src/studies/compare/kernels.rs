@@ -3,13 +3,14 @@
 //! The use of a kernel is the mean over all iterations. Where it was exchanged at some of its places only, its use is
 //! split by the parts that these places have of its launches and of its time in the typical iteration.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::operators::call_tree::Spans;
 use rooflens_session::{Dim3, Ns};
 use rooflens_units::{Count, Ratio, Time};
+use rustc_hash::FxHashMap;
 
 use crate::alignment::{Alignment, Iteration, Origin, Sized, Sum};
 use crate::{Analyzed, Pair};
@@ -140,43 +141,52 @@ impl OriginChange {
     }
 }
 
-/// Stage, class and name of a kernel.
-type Key = (String, KernelClass, String);
-
 /// Launches and time by grid.
 type Grids = BTreeMap<Dim3, Use>;
 
-/// The kernels of a side.
+/// The kernels of a side by stage.
 #[derive(Default)]
 pub(crate) struct Kernels {
-    /// Use in all iterations.
-    used: BTreeMap<Key, Use>,
-    /// The same by grid.
-    grids: BTreeMap<Key, Grids>,
-    /// Iterations of each stage, on each GPU.
-    iterations: BTreeMap<String, usize>,
-    /// Use in all iterations of kernels of which some were taken, as it was before.
-    whole: BTreeMap<(Key, Dim3), Use>,
-    /// The typical iteration of each stage.
-    typical: BTreeMap<String, Iteration>,
+    stages: BTreeMap<String, OfStage>,
 }
+
+/// The kernels of a stage.
+#[derive(Default)]
+struct OfStage {
+    /// By name.
+    used: BTreeMap<String, Used>,
+    /// Iterations on each GPU.
+    iterations: usize,
+    /// The typical iteration.
+    typical: Option<Iteration>,
+}
+
+/// The use of a kernel in all iterations.
+#[derive(Clone, Default)]
+struct Used {
+    class: KernelClass,
+    whole: Use,
+    grids: Grids,
+    /// Of grids of which some was taken, the use before.
+    all_grids: Grids,
+}
+
+/// A kernel of a stage: its name, and its use.
+type Named = (String, Used);
 
 impl Change {
     /// That of a kernel, or of a pair of which one replaced the other.
-    fn new(before: Option<(Key, Use)>, after: Option<(Key, Use)>) -> Option<Self> {
-        let ((stage, class, _), _) = before.as_ref().or(after.as_ref())?.clone();
+    fn new(stage: &str, before: Option<&Named>, after: Option<&Named>) -> Option<Self> {
+        let (_, used) = before.or(after)?;
         let kernels = Pair { before, after };
         Some(Self {
-            stage,
-            class,
+            stage: stage.to_owned(),
+            class: used.class,
             names: Pair::of(&kernels, |kernel| {
-                kernel
-                    .iter()
-                    .map(|((_, _, name), _)| name.clone())
-                    .collect()
+                kernel.iter().map(|(name, _)| name.clone()).collect()
             }),
             used: Pair::of(&kernels, |kernel| {
-                kernel.as_ref().map_or_else(Use::default, |(_, used)| *used)
+                kernel.map_or_else(Use::default, |(_, used)| used.whole)
             }),
             by_grid: Ratio::ONE,
         })
@@ -184,60 +194,19 @@ impl Change {
 }
 
 /// The kernels of all stages that both captures have, one by one and by origin, the largest change first.
-pub(crate) fn changes(mut kernels: Pair<Kernels>) -> (Vec<Change>, Vec<OriginChange>) {
-    let stages = |kernels: &Kernels| -> BTreeSet<String> {
-        kernels
-            .used
-            .keys()
-            .map(|(stage, ..)| stage.clone())
-            .collect()
-    };
-    let (stages_before, stages_after) = (stages(&kernels.before), stages(&kernels.after));
+pub(crate) fn changes(kernels: Pair<Kernels>) -> (Vec<Change>, Vec<OriginChange>) {
+    let Pair { before, mut after } = kernels;
     let (mut changes, mut origins) = (Vec::new(), Vec::new());
-    for stage in stages_before.intersection(&stages_after) {
-        changes.extend(exchanged(&mut kernels, stage, &mut origins));
+    for (stage, before) in before.stages {
+        let Some(after) = after.stages.remove(&stage) else {
+            continue;
+        };
+        // Kernels of a graph that was traced as one operation are not gone, but unknown.
+        if !before.used.is_empty() && !after.used.is_empty() {
+            add_changes(&stage, Pair { before, after }, &mut changes, &mut origins);
+        }
     }
     origins.sort_by(|a, b| b.difference().abs().total_cmp(&a.difference().abs()));
-    kernels.before.divide();
-    kernels.after.divide();
-    let Pair { before, mut after } = kernels;
-    after
-        .used
-        .retain(|(stage, ..), _| stages_before.contains(stage));
-    let mut gone = Vec::new();
-    for kernel in before.used {
-        if !stages_after.contains(&kernel.0.0) {
-            continue;
-        }
-        match after.used.remove_entry(&kernel.0) {
-            Some(same) => {
-                let grids = (before.grids.get(&kernel.0), after.grids.get(&kernel.0));
-                let change = Change::new(Some(kernel), Some(same));
-                changes.extend(change.map(|change| Change {
-                    by_grid: by_grid(grids.0, grids.1),
-                    ..change
-                }));
-            }
-            None => gone.push(kernel),
-        }
-    }
-    // What is gone is joined with what is new and launched as often, the longest first.
-    let mut new: Vec<(Key, Use)> = after.used.into_iter().collect();
-    let by_time =
-        |a: &(Key, Use), b: &(Key, Use)| b.1.time.total_cmp(&a.1.time).then_with(|| a.0.cmp(&b.0));
-    gone.sort_by(by_time);
-    new.sort_by(by_time);
-    for kernel in gone {
-        let is_like = |(key, used): &(Key, Use)| {
-            (&key.0, key.1) == (&kernel.0.0, kernel.0.1) && used.launches == kernel.1.launches
-        };
-        let other = new.iter().position(is_like).map(|index| new.remove(index));
-        changes.extend(Change::new(Some(kernel), other));
-    }
-    changes.extend(
-        new.into_iter()
-            .filter_map(|kernel| Change::new(None, Some(kernel))),
-    );
     let size = |change: &Change| change.difference().abs();
     changes.sort_by(|a, b| {
         size(b)
@@ -247,51 +216,92 @@ pub(crate) fn changes(mut kernels: Pair<Kernels>) -> (Vec<Change>, Vec<OriginCha
     (changes, origins)
 }
 
+/// Adds the changes of a stage.
+fn add_changes(
+    stage: &str,
+    mut kernels: Pair<OfStage>,
+    changes: &mut Vec<Change>,
+    origins: &mut Vec<OriginChange>,
+) {
+    changes.extend(exchanged(&mut kernels, stage, origins));
+    let before = kernels.before.per_iteration();
+    let mut after = kernels.after.per_iteration();
+    let mut gone = Vec::new();
+    for kernel in before {
+        match after.remove_entry(&kernel.0) {
+            Some(same) => {
+                let by_grid = by_grid(&kernel.1.grids, &same.1.grids);
+                let change = Change::new(stage, Some(&kernel), Some(&same));
+                changes.extend(change.map(|change| Change { by_grid, ..change }));
+            }
+            None => gone.push(kernel),
+        }
+    }
+    // What is gone is joined with what is new and launched as often, the longest first.
+    let mut new: Vec<Named> = after.into_iter().collect();
+    let by_time = |a: &Named, b: &Named| {
+        let order = b.1.whole.time.total_cmp(&a.1.whole.time);
+        order.then_with(|| (a.1.class, &a.0).cmp(&(b.1.class, &b.0)))
+    };
+    gone.sort_by(by_time);
+    new.sort_by(by_time);
+    for kernel in gone {
+        let is_like = |(_, used): &Named| {
+            let of_gone = &kernel.1;
+            used.class == of_gone.class && used.whole.launches == of_gone.whole.launches
+        };
+        let other = new.iter().position(is_like).map(|index| new.remove(index));
+        changes.extend(Change::new(stage, Some(&kernel), other.as_ref()));
+    }
+    for kernel in &new {
+        changes.extend(Change::new(stage, None, Some(kernel)));
+    }
+}
+
 /// Kernels of a stage that were exchanged at some places. Their use is taken from that of their names. Before that, adds
 /// the kernels by origin, where one is known.
 fn exchanged(
-    kernels: &mut Pair<Kernels>,
+    kernels: &mut Pair<OfStage>,
     stage: &str,
     origins: &mut Vec<OriginChange>,
 ) -> Vec<Change> {
     let typical = Pair {
-        before: kernels.before.typical.remove(stage).unwrap_or_default(),
-        after: kernels.after.typical.remove(stage).unwrap_or_default(),
+        before: kernels.before.typical.take().unwrap_or_default(),
+        after: kernels.after.typical.take().unwrap_or_default(),
     };
     let alignment = Alignment::new(Pair::of(&typical, Iteration::launches));
+    let Pair { before, after } = kernels;
+    let all = &alignment.all;
     let mut known = alignment.origins.keys();
-    let is_known = known.any(|origin| *origin != Origin::default());
-    let (of_before, of_after) = (&kernels.before, &kernels.after);
-    if is_known {
+    if known.any(|origin| *origin != Origin::default()) {
         for (origin, sums) in &alignment.origins {
             origins.push(OriginChange {
                 stage: stage.to_owned(),
                 module: origin.module.map(str::to_owned),
                 operator: origin.operator.map(|texts| texts.map(str::to_owned)),
                 used: Pair {
-                    before: of_before.used_at(stage, &sums.before, &alignment.all.before),
-                    after: of_after.used_at(stage, &sums.after, &alignment.all.after),
+                    before: before.used_at(&sums.before, &all.before),
+                    after: after.used_at(&sums.after, &all.after),
                 },
             });
         }
     }
     let mut changes = Vec::new();
-    for ((before, after), sums) in alignment.exchanges {
-        let taken = Pair {
-            before: kernels
-                .before
-                .take(stage, &sums.before, &alignment.all.before),
-            after: kernels.after.take(stage, &sums.after, &alignment.all.after),
-        };
-        let names = |names: Vec<&str>| names.into_iter().map(str::to_owned).collect();
+    for ((names_before, names_after), sums) in &alignment.exchanges {
+        let (used_before, class) = before.take(&sums.before, &all.before);
+        let (used_after, _) = after.take(&sums.after, &all.after);
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         changes.push(Change {
             stage: stage.to_owned(),
-            class: taken.before.1,
+            class,
             names: Pair {
-                before: names(before),
-                after: names(after),
+                before: names(names_before),
+                after: names(names_after),
             },
-            used: Pair::of(&taken, |taken| taken.0),
+            used: Pair {
+                before: used_before,
+                after: used_after,
+            },
             by_grid: Ratio::ONE,
         });
     }
@@ -307,13 +317,14 @@ impl Kernels {
         let spans = has_modules.then(|| Spans::of_modules(session));
         let ops = &facts.ops;
         for summary in facts.run_summaries() {
-            let stage = summary.label(session, facts);
-            let mut sums: BTreeMap<_, (u64, Ns)> = BTreeMap::new();
+            let stage = self.stages.entry(summary.label(session, facts));
+            let stage = stage.or_default();
+            let mut sums: FxHashMap<_, (u64, Ns)> = FxHashMap::default();
             // As in the account: iterations within others are parts of these, and each GPU has its own.
             let instances = summary.counted_instances(facts);
             let mut counted = Vec::new();
             for instance in instances.filter(|instance| !instance.is_nested) {
-                *self.iterations.entry(stage.clone()).or_default() += instance.gpus.len().max(1);
+                stage.iterations += instance.gpus.len().max(1);
                 let mut launches_of_instance = 0_u64;
                 for op in &instance.ops {
                     let index = *op as usize;
@@ -332,142 +343,115 @@ impl Kernels {
                 }
                 counted.push((launches_of_instance, instance));
             }
-            if !self.typical.contains_key(&stage) {
+            if stage.typical.is_none() {
                 counted.sort_by_key(|(launches, _)| *launches);
-                if let Some((_, median)) = counted.get(counted.len().saturating_sub(1) / 2) {
-                    let iteration = Iteration::new(session, facts, median, spans.as_ref());
-                    self.typical.insert(stage.clone(), iteration);
-                }
+                let median = counted.get(counted.len().saturating_sub(1) / 2);
+                stage.typical = median
+                    .map(|(_, median)| Iteration::new(session, facts, median, spans.as_ref()));
             }
+            let mut sums: Vec<_> = sums.into_iter().collect();
+            sums.sort_unstable_by_key(|(kernel, _)| *kernel);
             for ((kernel, grid), (launches, time)) in sums {
-                let class = facts.identities[kernel.index()].class;
-                let key = (stage.clone(), class, session.kernel_name(kernel).to_owned());
-                let of_grids = self.grids.entry(key.clone()).or_default();
-                for used in [
-                    self.used.entry(key).or_default(),
-                    of_grids.entry(grid).or_default(),
-                ] {
+                let name = session.kernel_name(kernel).to_owned();
+                let used = stage.used.entry(name).or_default();
+                used.class = facts.identities[kernel.index()].class;
+                for used in [&mut used.whole, used.grids.entry(grid).or_default()] {
                     used.launches += Count(launches as f64);
                     used.time += time.time();
                 }
             }
         }
     }
+}
 
+impl OfStage {
     /// Takes the use of exchanged kernels: that of an iteration, and the class with the most time of it.
     fn take(
         &mut self,
-        stage: &str,
         sums: &BTreeMap<Sized<'_>, Sum>,
         all: &BTreeMap<Sized<'_>, Sum>,
     ) -> (Use, KernelClass) {
         let mut taken = Use::default();
         let mut largest = (Time::ZERO, KernelClass::default());
-        for (kernel, sum) in sums {
-            let Some((key, part)) = self.part(stage, *kernel, *sum, all) else {
+        for ((name, grid), sum) in sums {
+            let Some(part) = self.part((*name, *grid), *sum, all) else {
                 continue;
             };
-            let (key, grid) = (key.clone(), kernel.1);
-            let Some(used) = self
-                .grids
-                .get_mut(&key)
-                .and_then(|grids| grids.get_mut(&grid))
-            else {
+            let Some(used) = self.used.get_mut(*name) else {
                 continue;
             };
-            self.whole.entry((key.clone(), grid)).or_insert(*used);
-            used.launches -= part.launches;
-            used.time -= part.time;
+            used.all_grids
+                .entry(*grid)
+                .or_insert_with(|| used.grids.get(grid).copied().unwrap_or_default());
+            for rest in [&mut used.whole, used.grids.entry(*grid).or_default()] {
+                rest.launches -= part.launches;
+                rest.time -= part.time;
+            }
             taken.launches += part.launches;
             taken.time += part.time;
             if part.time >= largest.0 {
-                largest = (part.time, key.1);
-            }
-            if let Some(used) = self.used.get_mut(&key) {
-                used.launches -= part.launches;
-                used.time -= part.time;
+                largest = (part.time, used.class);
             }
         }
-        (self.per_iteration(stage, taken), largest.1)
+        (self.in_iteration(taken), largest.1)
     }
 
     /// The use of kernels at some places in an iteration.
-    fn used_at(
-        &self,
-        stage: &str,
-        sums: &BTreeMap<Sized<'_>, Sum>,
-        all: &BTreeMap<Sized<'_>, Sum>,
-    ) -> Use {
+    fn used_at(&self, sums: &BTreeMap<Sized<'_>, Sum>, all: &BTreeMap<Sized<'_>, Sum>) -> Use {
         let mut used = Use::default();
         for (kernel, sum) in sums {
-            if let Some((_, part)) = self.part(stage, *kernel, *sum, all) {
+            if let Some(part) = self.part(*kernel, *sum, all) {
                 used.launches += part.launches;
                 used.time += part.time;
             }
         }
-        self.per_iteration(stage, used)
+        self.in_iteration(used)
     }
 
     /// The part of the use of a kernel in all iterations that some of its places have.
-    fn part(
-        &self,
-        stage: &str,
-        kernel: Sized<'_>,
-        sum: Sum,
-        all: &BTreeMap<Sized<'_>, Sum>,
-    ) -> Option<(&Key, Use)> {
+    fn part(&self, kernel: Sized<'_>, sum: Sum, all: &BTreeMap<Sized<'_>, Sum>) -> Option<Use> {
         let (name, grid) = kernel;
-        let is_of_name = |(key, _): &(&Key, &Grids)| key.0 == stage && key.2 == name;
-        let (key, grids) = self.grids.iter().find(is_of_name)?;
-        let of_taken = self.whole.get(&(key.clone(), grid));
-        let whole = of_taken.or_else(|| grids.get(&grid))?;
+        let used = self.used.get(name)?;
+        let whole = used
+            .all_grids
+            .get(&grid)
+            .or_else(|| used.grids.get(&grid))?;
         let all = all.get(&kernel)?;
         let of_launches = sum.launches as f64 / all.launches as f64;
         let of_time = match all.time > Ns::ZERO {
             true => Ratio::of(sum.time, all.time).0,
             false => of_launches,
         };
-        let part = Use {
+        Some(Use {
             launches: whole.launches * of_launches,
             time: whole.time * of_time,
-        };
-        Some((key, part))
+        })
     }
 
-    fn per_iteration(&self, stage: &str, used: Use) -> Use {
-        let iterations = self.iterations(stage);
+    fn in_iteration(&self, used: Use) -> Use {
+        let iterations = self.iterations.max(1) as f64;
         Use {
             launches: used.launches / iterations,
             time: used.time / iterations,
         }
     }
 
-    fn iterations(&self, stage: &str) -> f64 {
-        self.iterations.get(stage).copied().unwrap_or(1).max(1) as f64
-    }
-
-    /// Turns sums into means of an iteration, without what was taken as a whole.
-    fn divide(&mut self) {
+    /// The kernels that are left, each with its mean use in an iteration.
+    fn per_iteration(mut self) -> BTreeMap<String, Used> {
         // Launches are whole numbers: what is less is the rounding of parts.
         let is_there = |used: &Use| used.launches.0 > 0.5;
-        self.used.retain(|_, used| is_there(used));
-        for grids in self.grids.values_mut() {
-            grids.retain(|_, used| is_there(used));
+        let mut left = std::mem::take(&mut self.used);
+        left.retain(|_, used| is_there(&used.whole));
+        for used in left.values_mut() {
+            used.grids.retain(|_, used| is_there(used));
+            used.whole = self.in_iteration(used.whole);
         }
-        let iterations = std::mem::take(&mut self.iterations);
-        for ((stage, ..), used) in &mut self.used {
-            let iterations = iterations.get(stage).copied().unwrap_or(1).max(1) as f64;
-            used.launches = used.launches / iterations;
-            used.time = used.time / iterations;
-        }
+        left
     }
 }
 
 /// Duration of a launch after ÷ before if each grid were as fast as before. Grids that are new count with their own time.
-fn by_grid(before: Option<&Grids>, after: Option<&Grids>) -> Ratio {
-    let (Some(before), Some(after)) = (before, after) else {
-        return Ratio::ONE;
-    };
+fn by_grid(before: &Grids, after: &Grids) -> Ratio {
     let mean = |used: &Use| used.time / used.launches.0;
     let sum = |grids: &Grids| {
         let mut sum = Use::default();

@@ -18,6 +18,12 @@ pub(crate) const BETWEEN: &str = Phase::Between {
 }
 .label();
 
+/// Words of data files for the time of all stages together.
+pub(crate) const WHOLE: &str = "all stages";
+
+/// Words of data files for time outside of stages.
+const OUTSIDE: [&str; 2] = [Phase::BeforeStages.label(), Phase::AfterStages.label()];
+
 /// What stands between the names of both stages.
 pub(crate) const ARROW: &str = " → ";
 
@@ -89,6 +95,28 @@ impl Change {
     }
 }
 
+/// What time explanations are about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Explained {
+    /// A mean iteration of a stage.
+    Iteration,
+    /// The mean time from an iteration to the next one.
+    Between,
+    /// All stages together, where both sides have other stages.
+    Whole,
+}
+
+impl Explained {
+    /// The words of data files.
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Iteration => "iteration",
+            Self::Between => BETWEEN,
+            Self::Whole => WHOLE,
+        }
+    }
+}
+
 /// The captured time of a side.
 #[derive(Default)]
 pub(crate) struct Places {
@@ -130,26 +158,54 @@ pub(crate) fn stages(account: &[Change]) -> Vec<&str> {
         .collect()
 }
 
-/// The measured stages, and what lies between stages: name, and whether it lies between. The largest change of an
-/// iteration, or of a window between stages, first.
-pub(crate) fn explained(account: &[Change]) -> Vec<(&str, bool)> {
+/// The measured stages and what lies between stages, each with its parts: the largest change of an iteration, or of a
+/// window between stages, first.
+pub(crate) fn explained(account: &[Change]) -> Vec<(&str, Explained, Vec<&Change>)> {
     let measured = account.iter().filter(|change| change.place.is_measured);
     let between = account.iter().filter(|change| change.place.is_between());
-    let mut all: Vec<(&str, Time, bool)> = Vec::new();
-    all.extend(
-        names(measured)
-            .into_iter()
-            .map(|(name, time)| (name, time, false)),
-    );
-    all.extend(
-        names(between)
-            .into_iter()
-            .map(|(name, time)| (name, time, true)),
-    );
-    all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    all.into_iter()
-        .map(|(name, _, is_between)| (name, is_between))
-        .collect()
+    let measured: Vec<&Change> = measured.collect();
+    let between: Vec<&Change> = between.collect();
+    let mut all = Vec::new();
+    for (kind, changes) in [
+        (Explained::Iteration, measured),
+        (Explained::Between, between),
+    ] {
+        for (stage, size) in names(changes.iter().copied()) {
+            let of_stage = changes.iter().filter(|change| change.place.stage == stage);
+            all.push((size, (stage, kind, of_stage.copied().collect())));
+        }
+    }
+    all.sort_by(|a, b| b.0.total_cmp(&a.0));
+    all.into_iter().map(|(_, explained)| explained).collect()
+}
+
+/// The time from the first to the last iteration as one phase: what can be compared where both sides have other stages.
+pub(crate) fn whole(account: &[Change]) -> Vec<Change> {
+    let mut times: BTreeMap<Part, Pair<Ns>> = BTreeMap::new();
+    for change in account {
+        if !OUTSIDE.contains(&change.place.phase) {
+            let time = times.entry(change.place.part).or_default();
+            time.before += change.time.before;
+            time.after += change.time.after;
+        }
+    }
+    let mut changes = Vec::new();
+    for (part, time) in times {
+        changes.push(Change {
+            place: Place {
+                is_measured: false,
+                phase: WHOLE,
+                stage: String::new(),
+                part,
+            },
+            time,
+            parts: Pair {
+                before: 1,
+                after: 1,
+            },
+        });
+    }
+    changes
 }
 
 /// Stages with the size of their change, the largest first.

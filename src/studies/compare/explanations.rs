@@ -13,7 +13,7 @@ use rooflens_analysis::time::idle::cause::Cause;
 use rooflens_stats::mean;
 use rooflens_units::{Count, Hertz, Ratio, Time};
 
-use crate::account::{self, Change, Part};
+use crate::account::{self, Change, Explained, Part};
 use crate::conditions::{GRAPH_MODE, Setting};
 use crate::findings::{Change as FindingChange, Target};
 use crate::kernels::{Change as KernelChange, Fate};
@@ -34,11 +34,11 @@ const SMALL: f64 = 0.01;
 /// A part of the change of an iteration, with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
-    /// The stage, or the stages that the time lies between.
+    /// The stage, or the stages that the time lies between; empty for all stages together.
     pub stage: String,
-    /// Whether it is about the time from an iteration to the next one.
-    pub is_between: bool,
-    /// Why the iteration changed.
+    /// What time it is about.
+    pub explained: Explained,
+    /// Why that time changed.
     pub reason: Reason,
     /// By how much.
     pub time: Time,
@@ -115,7 +115,7 @@ pub enum Reason {
         /// Launches in an iteration of kernels that are only in one of the captures.
         launches: Pair<Count>,
     },
-    /// Operations of a class between stages, where kernels are not compared one by one.
+    /// Operations of a class where kernels are not compared one by one: between stages, or in different stages.
     Work {
         /// The class.
         class: KernelClass,
@@ -205,24 +205,22 @@ pub(crate) fn explanations(
     findings: &[FindingChange],
     least: Ratio,
 ) -> Vec<Explanation> {
+    let whole = account::whole(account);
+    let mut explained = account::explained(account);
+    if explained.is_empty() {
+        explained.push(("", Explained::Whole, whole.iter().collect()));
+    }
     let mut explanations = Vec::new();
-    for (stage, is_between) in account::explained(account) {
-        let of_stage = |change: &&Change| {
-            let place = &change.place;
-            let is_of_kind = match is_between {
-                true => place.is_between(),
-                false => place.is_measured,
-            };
-            is_of_kind && place.stage == stage
-        };
-        let account: Vec<&Change> = account.iter().filter(of_stage).collect();
+    for (stage, explained, account) in explained {
         let total: Time = account
             .iter()
             .filter_map(|change| change.of_iteration())
             .sum();
-        let mut of_stage = match is_between {
-            true => account.iter().map(|change| of_part(change)).collect(),
-            false => {
+        let mut of_stage = match explained {
+            Explained::Between | Explained::Whole => {
+                account.iter().map(|change| of_part(change)).collect()
+            }
+            Explained::Iteration => {
                 let kernels = kernels.iter().filter(|change| change.stage == stage);
                 reasons(clocks, &account, &kernels.collect::<Vec<_>>(), least)
             }
@@ -232,7 +230,7 @@ pub(crate) fn explanations(
         explanations.extend(of_stage.into_iter().map(|(reason, time)| {
             Explanation {
                 stage: stage.to_owned(),
-                is_between,
+                explained,
                 share: Ratio::of(time, total),
                 findings: behind(findings, stage, reason, time),
                 settings: settings
@@ -249,7 +247,7 @@ pub(crate) fn explanations(
     explanations
 }
 
-/// A part of the time between stages as a reason.
+/// A part of time in which kernels are not compared one by one, as a reason.
 fn of_part(change: &Change) -> (Reason, Time) {
     let reason = match change.place.part {
         Part::Class(KernelClass::Copy) => Reason::Copies,

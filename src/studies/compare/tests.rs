@@ -1,3 +1,4 @@
+use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::testing::trace;
 use rooflens_analysis::{Context, Facts, Options, Results};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Part};
@@ -5,7 +6,9 @@ use rooflens_hardware::Hardware;
 use rooflens_session::{Ns, Session};
 use rooflens_units::{Count, Ratio, Time};
 
+use crate::account::Explained;
 use crate::conditions::Subject;
+use crate::explanations::Reason;
 use crate::kernels::Fate;
 use crate::{Analyzed, Comparison, Pair, Side, compare};
 
@@ -138,6 +141,21 @@ fn other_sizes_and_other_stages_prevent_a_comparison() {
             ("batch 1", "batch 8")
         );
         assert!(comparison.times.is_empty() && comparison.kernels.is_empty());
+    });
+}
+
+#[test]
+fn stages_of_other_names_are_explained_together() {
+    let sessions = traces(BEFORE, &AFTER.replace("step", "epoch"));
+    with(&sessions, &Pair::default(), |comparison| {
+        let all = &comparison.explanations;
+        assert!(all.iter().all(|one| one.explained == Explained::Whole));
+        // Three GEMMs of 40 and of 30 ns; twice 20 and twice 30 ns from an iteration to the next one.
+        let class = KernelClass::Gemm;
+        let first = (all[0].reason, all[0].time);
+        assert_eq!(first, (Reason::Work { class }, Time(-30.0)));
+        let total: Time = all.iter().map(|one| one.time).sum();
+        assert_eq!(total, Time(-10.0));
     });
 }
 

@@ -5,7 +5,7 @@ use rooflens_schemas::Unit;
 use rooflens_units::{Count, Ratio};
 
 use super::{Pages, STAGES, signed};
-use crate::account::BETWEEN;
+use crate::account::Explained;
 use crate::conditions::Setting;
 use crate::explanations::{Behind, Explanation, Reason};
 use crate::times::Verdict;
@@ -25,20 +25,25 @@ impl Pages<'_> {
         let table = self.explanation_table();
         let mut content = SectionContent::default();
         let groups = rows.chunk_by(|row, next| of(row) == of(next));
-        let groups = groups.filter(|rows| rows[0].is_between || !self.is_same(&rows[0].stage));
+        let groups = groups.filter(|rows| {
+            rows[0].explained != Explained::Iteration || !self.is_same(&rows[0].stage)
+        });
         for group in groups.take(STAGES) {
-            let (stage, is_between) = of(&group[0]);
+            let (stage, explained) = of(&group[0]);
             let total = signed(group.iter().map(|row| row.time).sum());
-            let caption = match is_between {
-                true => words!(
+            let caption = match explained {
+                Explained::Iteration => {
+                    words!(self, "compare.explanations", stage = stage, total = total)
+                }
+                Explained::Between => words!(
                     self,
                     "compare.explanations_between",
                     stages = stage,
                     total = total
                 ),
-                false => words!(self, "compare.explanations", stage = stage, total = total),
+                Explained::Whole => words!(self, "compare.explanations_whole", total = total),
             };
-            let is_first = |row: &Explanation| of(row) == (stage, is_between);
+            let is_first = |row: &Explanation| of(row) == (stage, explained);
             let view = View {
                 skip: rows.iter().position(is_first).unwrap_or_default(),
                 ..table.view(caption, SHOWN.min(group.len()))
@@ -62,7 +67,7 @@ impl Pages<'_> {
         let has_findings = explanations.any(|explanation| !explanation.findings.is_empty());
         columns! { self, "compare_explanations", explanation: &Explanation => {
             name "stage" = explanation.stage.as_str();
-            text "place" = if explanation.is_between { BETWEEN } else { "iteration" };
+            text "place" = explanation.explained.label();
             text "reason" = explanation.reason.label();
             text "explanation" = self.reason(explanation.reason), page;
             time "explained_ns" = explanation.time, page;
@@ -183,9 +188,9 @@ impl Pages<'_> {
     }
 }
 
-/// What a row explains: a stage, or stages that the time lies between.
-fn of(row: &Explanation) -> (&str, bool) {
-    (&row.stage, row.is_between)
+/// What a row explains: a stage or stages, and what time of them.
+fn of(row: &Explanation) -> (&str, Explained) {
+    (&row.stage, row.explained)
 }
 
 fn rules_of(findings: &[Behind]) -> Option<String> {

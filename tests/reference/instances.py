@@ -283,8 +283,10 @@ def covered(intervals):
 
 def is_cold(times):
     """Whether the first is an outlier against three or more others."""
-    if len(times) < 4:
-        return False
-    median = statistics.median(times[1:])
-    deviation = statistics.median(abs(time - median) for time in times[1:])
-    return 0.6745 * (times[0] - median) > 3.5 * deviation
+    return len(times) >= 4 and is_outlier(times[0], times[1:])
+
+
+def is_outlier(time, others):
+    median = statistics.median(others)
+    deviation = statistics.median(abs(other - median) for other in others)
+    return 0.6745 * (time - median) > 3.5 * deviation

@@ -4,9 +4,11 @@
 //! stage that gets faster is said with them.
 
 use rooflens_analysis::time::idle::Cause;
+use rooflens_analysis::time::idle::between::MANY;
 use rooflens_analysis::time::idle::line::Parts;
 use rooflens_document::{Inline, Quantity, Root};
 use rooflens_session::Ns;
+use rooflens_stats::doubtful_first;
 use rooflens_units::{Count, Ratio, Time};
 
 use crate::evidence::Evidence;
@@ -66,21 +68,30 @@ pub(crate) fn added_by_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> T
     (captured - unprofiled * stage.counted - pauses).max(Time::ZERO)
 }
 
-/// What slow iterations take beyond typical ones, less what unprofiled repeats do, of which there are as many: a stall that
-/// repeats do not have is one of the profiled run.
+/// What slow iterations take beyond typical ones, less what as many or at least ten unprofiled repeats do: a stall that
+/// repeats do not have is one of the profiled run. A cold first one of three is none of the loop.
 pub(crate) fn stalls_of_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
     let (Some(series), Some(typical)) = (evidence.unprofiled_series(stage), stage.unprofiled)
     else {
         return Time::ZERO;
     };
     let iterations = evidence.iterations(stage);
-    if series.repeats.len() < iterations.len() {
+    let usual = stage.time.max(typical);
+    if let (Some(first), true) = (iterations.first(), is_cold(evidence, stage)) {
+        return (*first - usual).max(Time::ZERO);
+    }
+    if series.repeats.len() < iterations.len().min(MANY) {
         return Time::ZERO;
     }
-    let beyond = iterations.into_iter().sum::<Time>() - stage.time.max(typical) * stage.counted;
+    let beyond = iterations.into_iter().sum::<Time>() - usual * stage.counted;
     let mean = typical * Ratio::of(Time(series.statistics.mean), series.typical());
     let of_repeats = (mean - typical).max(Time::ZERO) * stage.counted;
     (beyond - of_repeats).max(Time::ZERO)
+}
+
+/// Whether the first of three iterations would be a cold start, of which more are excluded.
+pub(crate) fn is_cold(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    doubtful_first(&evidence.iterations(stage)).is_some()
 }
 
 /// The pauses of a stage, if they are worth a finding.

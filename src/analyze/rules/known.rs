@@ -27,7 +27,7 @@ pub(crate) const THRESHOLD: Threshold = Threshold::ratio("thresholds.named_idle"
 
 /// Share of all idle time of the host from which on the rest may be a consequence of the cause, or of the profiler: the
 /// bound is all of it.
-const MOST: Ratio = Ratio(2.0 / 3.0);
+pub(crate) const MOST: Ratio = Ratio(2.0 / 3.0);
 
 /// Share of the idle time of another pass from which on what it says of the stage holds.
 const HALF: Ratio = Ratio(0.5);

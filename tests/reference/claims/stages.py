@@ -162,7 +162,12 @@ def replays_graphs(work, line):
 
 def allocation(work, stage, process, found):
     calls, share = host(work, stage, process, lambda name: kind(name) == "allocation")
-    return dict(by_cause("allocation")(work, stage, process, found), calls=calls, calls_share=share)
+    told = by_cause("allocation")(work, stage, process, found)
+    line = Line(work, stage, process)
+    late, saved = line.scaled(line.of_host() + line.late_latency()), told["share"] * line.time
+    if saved >= late * 2 / 3 and 2 * told["few"] >= len(found):
+        told["gain"] = line.saving_idle(late)
+    return dict(told, calls=calls, calls_share=share)
 
 
 def host_bound(work, stage, process, found):

@@ -131,6 +131,14 @@ fn steps(inside: &str, after: &str) -> Session {
     trace(&text)
 }
 
+/// Of 700 µs that each step is idle, 500 lie in a call that frees memory: the queue fills after it.
+#[test]
+fn what_follows_a_call_that_frees_memory_goes_with_it() {
+    let found = findings(&steps("cudaFree 200us..700us", ""));
+    let (_, saved, _) = finding(&found, "allocator-stalls").unwrap();
+    assert_eq!(saved.round(), 700_000.0);
+}
+
 /// Of each step 700 of 900 µs are idle, 500 in a collection; 200 of 700 are other code.
 #[test]
 fn a_collection_in_each_iteration_is_named() {

@@ -81,10 +81,20 @@ fn calls(evidence: &Evidence<'_>, stage: &StageLine, allocator: &Allocator) -> O
 }
 
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Time) -> Draft {
-    let finding = Finding {
+    // A call that frees memory waits until the GPU is idle, and the queue fills again after it.
+    let late = idle.scaled(idle.pool.causes.sum(&Cause::HOST) + idle.pool.latency);
+    let is_most = saved >= late * known::MOST;
+    let bound = if is_most { late } else { saved };
+    let mut finding = Finding {
         query: evidence.query(stage, idle, Cause::Allocator),
-        ..evidence.saving_idle(stage, idle, &[Cause::Allocator], saved)
+        ..evidence.saving_idle(stage, idle, &[Cause::Allocator], bound)
     };
+    if let Some(gain) = &mut finding.gain
+        && bound > saved
+    {
+        gain.basis
+            .insert_str(0, &words!(evidence, "known.extended"));
+    }
     let idles = evidence.idles(stage, idle, &[Cause::Allocator], saved);
     Draft::new(finding, arguments! { idle = idles })
 }

@@ -155,7 +155,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         above = gemms.as_ref().map(|gemms| gemms.above),
         others = others.as_deref().filter(|_| !fuses),
         fused = others.as_deref().filter(|_| fuses),
-        attention = (!has_attention(evidence, stage)).then_some(""),
+        attention = (evidence.has_projections() && !has_attention(evidence, stage)).then_some(""),
         kept = Some(fusible.kept).filter(Time::is_positive),
         fp8 = has_fp8.then_some("FP8"),
         share = measured,

@@ -75,8 +75,8 @@ def process_of_rank(work, stage, rank):
 
 def none_known(work, statement):
     """Products without sizes: of each stage their share of the GPU time."""
-    one = (r"No GEMM of (.+?)(?: · rank (\d+))? has known shapes \(GEMMs take (\S+ %) of its GPU time\); (?:FLOP totals and "
-           r"GEMM savings exclude the rest|no GEMM FLOPs and no GEMM savings are given for it)\.")
+    one = (r"No GEMM of (.+?)(?: · rank (\d+))? has known shapes \(GEMMs take (\S+ %) of its GPU time\); (?:FLOP totals, "
+           r"and savings that need shapes, exclude the rest|no GEMM FLOPs, and no savings that need shapes, are given for it)\.")
     if re.sub(one, "", statement).strip():
         return None, "statement not understood"
     stated, derived = {}, {}

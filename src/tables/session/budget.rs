@@ -14,14 +14,24 @@ pub const INFLATED_RATIO: u64 = 100;
 /// Size beyond which nothing is inflated: 64 GiB.
 pub const INFLATED_MAX: u64 = 64 << 30;
 
-/// Bytes of tables and texts that any input may fill: 20 MiB.
-pub const ROWS_FLOOR: u64 = 20 << 20;
+/// Bytes of tables and texts that any input may fill: 64 MiB.
+pub const ROWS_FLOOR: u64 = 64 << 20;
 
-/// Further bytes of tables and texts for each byte of the input.
+/// Further bytes of tables and texts for each byte of the input: packed exports of CUDA graphs fill 24.
 pub const ROWS_RATIO: u64 = 24;
 
-/// Bytes that analyses take for each launch profiled by Nsight Compute, next to its rows: a report shows each.
-pub const PROFILE_BYTES: u64 = 2 << 10;
+/// Bytes that a launch profiled by Nsight Compute counts next to its rows. A report takes 4.9 KB for each, whatever its size
+/// in the file, and may take 12 for each byte of that.
+pub const PROFILE_BYTES: u64 = 6 << 10;
+
+/// Bytes that a row of a sum of `nsys stats` counts next to its own. A report takes 1.2 KB.
+pub const SUM_BYTES: u64 = 2000;
+
+/// Bytes of values that documents of any input may become: 20 MiB.
+const VALUES_FLOOR: u64 = 20 << 20;
+
+/// Further bytes of values for each byte of the input. They are counted at the most, and take about half.
+const VALUES_RATIO: u64 = 24;
 
 /// Bytes that an input may still inflate to; its files share it.
 #[derive(Clone, Debug)]
@@ -52,7 +62,7 @@ pub struct Values(u64);
 impl Values {
     /// The allowance of an input of so many bytes.
     pub const fn of(input: u64) -> Self {
-        Self(rows_of(input))
+        Self(allowance(input, VALUES_FLOOR, VALUES_RATIO))
     }
 
     /// Takes what a document becomes; false, and nothing is left, if that is more than there is.
@@ -70,8 +80,8 @@ impl Values {
     /// Why a document was not taken.
     pub fn refusal() -> String {
         format!(
-            "its values take more memory than {} MiB and {ROWS_RATIO} bytes for each byte of the input",
-            ROWS_FLOOR >> 20
+            "its values take more memory than {} MiB and {VALUES_RATIO} bytes for each byte of the input",
+            VALUES_FLOOR >> 20
         )
     }
 
@@ -116,7 +126,11 @@ fn parsed_bytes(text: &[u8]) -> u64 {
 
 /// Bytes of tables and texts that an input of so many bytes may fill.
 pub const fn rows_of(input: u64) -> u64 {
-    input.saturating_mul(ROWS_RATIO).saturating_add(ROWS_FLOOR)
+    allowance(input, ROWS_FLOOR, ROWS_RATIO)
+}
+
+const fn allowance(input: u64, floor: u64, ratio: u64) -> u64 {
+    input.saturating_mul(ratio).saturating_add(floor)
 }
 
 #[cfg(test)]

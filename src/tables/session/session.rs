@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use rooflens_schemas::{Evidence, PassKind, Workload, marks};
 use rustc_hash::FxHashMap;
 
-use super::budget::PROFILE_BYTES;
+use super::budget::{PROFILE_BYTES, SUM_BYTES};
 use super::ids::*;
 use super::names::demangled;
 use super::strings::Strings;
@@ -132,7 +132,8 @@ impl Session {
         };
         let tables: u64 = self.tables().iter().map(|table| table.bytes()).sum();
         let profiles = self.kernel_profiles.len() as u64 * PROFILE_BYTES;
-        limit.saturating_sub(tables + self.strings.bytes() + profiles)
+        let sums = (self.kernel_sums.len() + self.call_sums.len()) as u64 * SUM_BYTES;
+        limit.saturating_sub(tables + self.strings.bytes() + profiles + sums)
     }
 
     /// Name of a kernel.

@@ -16,6 +16,7 @@ use super::stats_tables::{self, Table, number, tables};
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::ArtifactFile;
 use rooflens_diagnostic::{Diagnostic, Diagnostics, Location, Severity};
+use rooflens_session::budget::SUM_BYTES;
 use rooflens_session::{KernelSum, Ns, Session};
 use rooflens_units::Time;
 
@@ -130,8 +131,7 @@ fn rows<R>(
     diagnostics: &mut Diagnostics,
     row: impl Fn(&[Cow<'_, str>]) -> Option<R>,
 ) -> Result<Vec<R>, IngestError> {
-    // A row is kept with its name until the table is read.
-    let room = session.room() / (2 * size_of::<R>()) as u64;
+    let room = session.room() / SUM_BYTES;
     let (mut rows, mut bad, mut shares) = (Vec::new(), Vec::new(), Shares::of(table));
     if let Some(loss) = table.loss(file) {
         diagnostics.push(loss);

@@ -21,6 +21,9 @@ use rooflens_stats::modified_z_of_first;
 /// Distinct outermost range names that become stages where no rule matches any range.
 const MAX_UNNAMED_STAGES: usize = 12;
 
+/// Levels of ranges that a process has once, in which its iterations are looked for: setup, epochs, loops.
+const MAX_LEVELS: usize = 16;
+
 /// Ranges of a name from which on it recurs.
 const RECURS: usize = 3;
 
@@ -305,13 +308,18 @@ impl Issues {
 }
 
 /// The outermost ranges of a list. One that a process has once is no iteration: the ranges in it are, if some of them
-/// repeat and they issue at least half of its operations.
-fn outermost(session: &Session, issues: &Issues, list: Vec<RangeId>) -> Vec<RangeId> {
+/// repeat and they issue at least half of its operations. Ranges are looked at to so many levels.
+fn outermost(
+    session: &Session,
+    issues: &Issues,
+    list: Vec<RangeId>,
+    levels: usize,
+) -> Vec<RangeId> {
     let ranges = &session.ranges;
     let outer = without_recursion(session, list.clone());
     let process = |id: &RangeId| session.threads.process[ranges.thread[id.index()].index()];
     let processes: BTreeSet<ProcessId> = outer.iter().map(process).collect();
-    if processes.len() < outer.len() {
+    if processes.len() < outer.len() || levels == 0 {
         return outer;
     }
     let is_inner =
@@ -326,7 +334,7 @@ fn outermost(session: &Session, issues: &Issues, list: Vec<RangeId>) -> Vec<Rang
     if !repeats {
         return outer;
     }
-    let parts = outermost(session, issues, inner);
+    let parts = outermost(session, issues, inner, levels - 1);
     let part_names: BTreeSet<StrId> = parts.iter().map(|id| ranges.name[id.index()]).collect();
     let is_few = part_names.len() <= MAX_UNNAMED_STAGES;
     let holds_work = 2 * issues.within(session, &parts) >= issues.within(session, &outer);
@@ -351,7 +359,7 @@ fn outermost_names(
         .collect();
     let mut times: BTreeMap<String, Ns> = BTreeMap::new();
     let mut members: Vec<(String, StrId)> = Vec::new();
-    for id in outermost(session, issues, user) {
+    for id in outermost(session, issues, user, MAX_LEVELS) {
         let row = id.index();
         let name = generic_name(session.text(ranges.name[row]));
         if name.is_empty() {

@@ -178,3 +178,14 @@ fn marks_of_the_host_are_no_stages_and_hold_no_operations() {
     assert_eq!(names, ["epoch"]);
     assert_eq!(tables.ops.range[0].range(), Some(RangeId(0)));
 }
+
+#[test]
+fn ranges_in_ranges_are_looked_at_to_a_few_levels() {
+    let mut events = "launch 50000..50001 -> gemm 50002..50003\n".to_owned();
+    for level in 0..20_000 {
+        events += &format!("range r {level}..{}\n", 100_000 - level);
+    }
+    let tables = StageTables::new(&trace(&events));
+    assert_eq!(tables.stages.len(), 1);
+    assert_eq!(tables.stages[0].instances.len(), 1);
+}

@@ -9,6 +9,9 @@ use crate::{Analyzed, Pair};
 /// Stages that are shown.
 const SHOWN: usize = 2;
 
+/// Stages whose iterations are looked at: each takes a look at all operations.
+const MOST: usize = 64;
+
 /// A typical iteration of a stage.
 #[derive(Clone, Default)]
 pub(crate) struct Timeline {
@@ -37,7 +40,8 @@ pub(crate) fn add_timelines(
             timelines.len() - 1
         });
         let timeline = &mut timelines[known];
-        if timeline.chart.is_none() || timeline.iteration.is_none() {
+        let is_open = timeline.chart.is_none() || timeline.iteration.is_none();
+        if is_open && known < MOST {
             let (chart, iteration) = rooflens_sections::timeline_of_stage(&context, &stage);
             timeline.chart = timeline.chart.take().or(chart);
             timeline.iteration = timeline.iteration.take().or(iteration);

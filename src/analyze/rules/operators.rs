@@ -10,7 +10,7 @@ use crate::evidence::Evidence;
 use crate::known;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
-use rooflens_analysis::operators::chains::{ChainKind, Group, Place};
+use rooflens_analysis::operators::chains::{ChainKind, Group, JOINT, Place};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Inline, Part, Quantity};
 use rooflens_session::StrId;
@@ -100,6 +100,9 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         .kernel
         .map(|kernel| &evidence.facts.identities[kernel.index()]);
     let pytorch = evidence.platform.pytorch;
+    let is_joint = example.operators == JOINT;
+    let mut stages = evidence.stages.iter();
+    let trains = stages.any(|stage| stage.kind.is_training());
     let arguments = arguments! {
         stage = subject.stage,
         chains = per_iteration(group.chains, instances),
@@ -121,11 +124,15 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         kernel = kernel.map(|identity| Inline::code(&identity.short)),
         epilogue = kernel.filter(|_| !pytorch).map(|identity| epilogue(&identity.short)),
         pytorch = pytorch.then_some(""),
+        joint = is_joint.then_some(""),
+        single = (!is_joint).then_some(""),
+        training = trains.then_some(""),
+        inference = (!trains).then_some(""),
     };
     let draft = Draft::new(subject.finding, arguments);
     match group.fixed {
         Some(_) => draft.cause_if(true).advice("advice_fixed"),
-        None => draft.cause_if(kernel.is_some()),
+        None => draft.cause_if(kernel.is_some() || is_joint),
     }
 }
 
@@ -161,7 +168,10 @@ fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
     let has_any = places.any(|place| place.group(kind).is_some());
     let lacks_rates = !chains.by_names && !chains.has_rates;
     let lacks_strides = needs_strides && !chains.has_strides;
-    if lacks_rates || !has_any && (chains.by_names || lacks_strides) {
+    if lacks_rates {
+        return Outcome::InsufficientData(words!(evidence, "findings.needs_peaks"));
+    }
+    if !has_any && (chains.by_names || lacks_strides) {
         return Outcome::INSUFFICIENT_DATA;
     }
     let draft = |subject: Subject<'_>| {
@@ -235,6 +245,12 @@ fn of_stage<'a>(
     if saved < stage.reference() * SAVED {
         return None;
     }
+    // The other pass may have decoded fewer steps.
+    let of_place = place.stage.as_ref().and_then(|summary| summary.steps);
+    let per_step = match (of_place, stage.steps) {
+        (Some(of_place), Some(steps)) => of_place.0 / steps.0,
+        _ => 1.0,
+    };
     let finding = Finding {
         parts: vec![(Part::Group(kind as u8), kernels)],
         ..finding
@@ -246,7 +262,7 @@ fn of_stage<'a>(
         time: stage.operation_time * place.share(group.time),
         share: place.share(group.time),
         launches: Some(launches).filter(Time::is_positive),
-        instances: place.instances(),
+        instances: place.instances() * per_step,
     })
 }
 

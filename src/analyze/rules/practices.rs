@@ -14,6 +14,9 @@ use rooflens_units::Ratio;
 /// Share of the work from which on a practice is in use.
 const USED: Ratio = Ratio(0.01);
 
+/// Share of the work from which on a practice is used for most of it.
+const MOST: Ratio = Ratio(0.5);
+
 struct Practice {
     /// Key of the sentence that says how far it is in use.
     key: &'static str,
@@ -119,6 +122,16 @@ const WRITES_CACHE: [&str; 5] = [
     "set_kv_buffer",
     "append_paged_kv",
 ];
+
+/// Whether the steps of a stage keep the size of the KV cache.
+pub(crate) fn has_static_cache(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    static_cache(evidence, &[stage]).is_some_and(|share| share >= USED)
+}
+
+/// Whether most of what a compiler fuses in a stage is fused.
+pub(crate) fn is_compiled(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    compiled(evidence, &[stage]).is_some_and(|share| share >= MOST)
+}
 
 /// Adapts the advice of a finding to what the trace shows.
 pub(crate) fn adapt(evidence: &Evidence<'_>, finding: &mut Finding) {

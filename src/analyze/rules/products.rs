@@ -230,7 +230,13 @@ pub(crate) fn per_stage(evidence: &Evidence<'_>, look: fn(&Products<'_>) -> Look
         look(&unsummed.only(|_| true))
     });
     let advice = shapes_advice(&evidence.context, evidence.text);
-    outcome.or_needs(words!(evidence, "products.needs", advice = advice))
+    let gpu = evidence.memory.is_none().then_some("");
+    outcome.or_needs(words!(
+        evidence,
+        "products.needs",
+        gpu = gpu,
+        advice = advice
+    ))
 }
 
 /// Whether a name can stand in a query as it is.

@@ -67,9 +67,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
         kernels = stage.share(kernels),
     };
     let is_pinned_cause = evidence.platform.pytorch && is_pageable(copies);
-    Draft::new(finding, arguments)
-        .advice(advice(evidence, copies, kernels))
-        .cause_if(is_pinned_cause)
+    let draft = Draft::new(finding, arguments).advice(advice(evidence, copies, kernels));
+    let [to, from] = directions(copies);
+    match is_pinned_cause && from > to {
+        true => draft.root("root_cause", "root_action_back"),
+        false => draft.cause_if(is_pinned_cause),
+    }
 }
 
 /// Exposed time of copies to the GPU and from it.

@@ -80,7 +80,24 @@ fn draft(
         unknown = slowest.is_none().then_some(""),
         waits = waits,
     };
-    Some(Draft::new(finding, arguments))
+    let draft = Draft::new(finding, arguments);
+    let is_back = evidence.platform.pytorch && is_back(copies);
+    Some(match is_back {
+        true => draft.root("root_cause_back", "root_action_back"),
+        false => draft,
+    })
+}
+
+/// Whether most of the pageable bytes go from the GPU to the host.
+fn is_back(copies: &Place) -> bool {
+    let (mut back, mut whole) = (0, 0);
+    for (direction, sum) in pageable_kinds(copies) {
+        whole += sum.bytes;
+        if direction == CopyKind::DeviceToHost {
+            back += sum.bytes;
+        }
+    }
+    back * 2 > whole
 }
 
 /// The kinds of copies from and to pageable memory.

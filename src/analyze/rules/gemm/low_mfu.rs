@@ -175,7 +175,14 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
             torch = (platform.pytorch && !platform.compiled).then_some(""),
             compiled = platform.compiled.then_some(""),
         ),
-        condition: None,
+        condition: Some(words!(
+            evidence,
+            "low_mfu.root_if",
+            left = stage.reference() - saved,
+            issuing = evidence
+                .idle(stage.key())
+                .and_then(|idle| idle.launches.issuing),
+        )),
         passes: 1,
     });
     let is_profiled = profiled::share(&profiled::of_stage(evidence, stage)) >= PROFILED;

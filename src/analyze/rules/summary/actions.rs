@@ -22,7 +22,10 @@ const ADDS: Ratio = Ratio(0.5);
 const LEAST: Ratio = Ratio(0.01);
 
 /// Share of the weight of the first stage of an action from which on another has about the same.
-const SIMILAR: Ratio = Ratio(0.5);
+pub(super) const SIMILAR: Ratio = Ratio(0.5);
+
+/// The same from which on another is named.
+pub(super) const NAMED: Ratio = Ratio(0.1);
 
 /// What is saved of an iteration of each stage, by part.
 type StageParts = Vec<(Key, Vec<(Part, Time)>)>;
@@ -38,6 +41,8 @@ pub(super) struct Action<'a> {
     expected: Time,
     /// What the same action saves of other stages.
     more: Vec<(&'a Finding, &'a Gain, &'a StageLine)>,
+    /// What it saves of stages that the CPU bounds, once an earlier action removes the launches.
+    later: Vec<(&'a Finding, &'a Gain, &'a StageLine)>,
     /// What an action on kernels of the loop saves of an iteration of each stage, by kernel.
     kernels: StageParts,
 }
@@ -116,7 +121,31 @@ pub(super) fn first_actions<'a>(
     shown.extend(same_time);
     shown.truncate(SHOWN);
     shown.arrange_by_key(|(place, _)| *place);
-    shown.into_iter().map(|(_, action)| action).collect()
+    let mut actions: Vec<Action<'a>> = shown.into_iter().map(|(_, action)| action).collect();
+    add_later(evidence, findings, &mut actions);
+    actions
+}
+
+/// Adds to actions on kernels what they save of stages that the CPU bounds: that counts after an action on launches.
+fn add_later<'a>(evidence: &'a Evidence<'_>, findings: &'a [Finding], actions: &mut [Action<'a>]) {
+    for finding in findings {
+        let stage = evidence
+            .stages
+            .iter()
+            .find(|stage| stage.scope == finding.scope);
+        let (Some(stage), Some(gain)) = (stage, &finding.gain) else {
+            continue;
+        };
+        let launching = actions.iter().position(|action| action.launches(stage));
+        let Some(launching) = launching.filter(|_| gain.kind == GainKind::WorkAfterCpu) else {
+            continue;
+        };
+        for action in &mut actions[launching + 1..] {
+            if action.finding.id == finding.id && action.saving_of(stage).is_none() {
+                action.later.push((finding, gain, stage));
+            }
+        }
+    }
 }
 
 /// Puts idle time with a named cause before such time without one that is less than twice as long: what to repair is known.
@@ -183,6 +212,7 @@ impl<'a> Action<'a> {
             effect,
             expected: Time::ZERO,
             more: Vec::new(),
+            later: Vec::new(),
             kernels: Vec::new(),
         };
         if let Effect::Run = effect
@@ -225,10 +255,8 @@ impl<'a> Action<'a> {
         let Effect::Stage(stage) = self.effect else {
             return true;
         };
-        let is_replayed = |action: &Self| {
-            action.finding.id == launching::RULE && action.finding_of(stage).is_some()
-        };
-        if WITH_LAUNCHES.contains(&self.finding.id) && earlier.iter().any(is_replayed) {
+        let is_replayed = earlier.iter().any(|action| action.launches(stage));
+        if WITH_LAUNCHES.contains(&self.finding.id) && is_replayed {
             return false;
         }
         let mut with = earlier.to_vec();
@@ -346,9 +374,12 @@ impl<'a> Action<'a> {
         self.finding.weight_ns + more.sum::<Time>()
     }
 
-    /// Other stages of about the weight of the first; of ranks one.
-    pub(super) fn others(&self) -> impl Iterator<Item = (&'a StageLine, &'a Gain)> {
-        let least = self.finding.weight_ns * SIMILAR;
+    /// Other stages of at least this part of the weight of the first; of ranks one.
+    pub(super) fn others(
+        &self,
+        part: Ratio,
+    ) -> impl Iterator<Item = (&'a StageLine, &'a Gain)> + use<'a> {
+        let least = self.finding.weight_ns * part;
         let mut names = vec![&self.finding.scope.stage];
         let mut others = Vec::new();
         for (finding, gain, stage) in &self.more {
@@ -380,6 +411,33 @@ impl<'a> Action<'a> {
         Some((finding, gain))
     }
 
+    /// Whether it removes the launches of a stage.
+    pub(super) fn launches(&self, stage: &StageLine) -> bool {
+        self.finding.id == launching::RULE && self.finding_of(stage).is_some()
+    }
+
+    /// Whether it saves more of a stage once this action removes the launches.
+    pub(super) fn has_later(&self, launching: &Self) -> bool {
+        self.later
+            .iter()
+            .any(|(.., stage)| launching.launches(stage))
+    }
+
+    /// What it saves of an iteration of this stage together with `others`.
+    pub(super) fn saving_with(
+        &self,
+        stage: &StageLine,
+        others: &[Self],
+    ) -> Option<(&'a Finding, &'a Gain)> {
+        let now = self.saving_of(stage);
+        now.or_else(|| {
+            let mut later = self.later.iter();
+            let (finding, gain, _) = later.find(|(.., known)| known.key() == stage.key())?;
+            let is_launched = others.iter().any(|other| other.launches(stage));
+            is_launched.then_some((*finding, *gain))
+        })
+    }
+
     /// The stages of which it saves a part of each iteration, and what.
     pub(super) fn stages(&self) -> impl Iterator<Item = (&'a Finding, &'a Gain, &'a StageLine)> {
         let first = match self.effect {
@@ -391,10 +449,17 @@ impl<'a> Action<'a> {
 }
 
 /// The cause that a rule finds, in general: short enough for a title.
-pub(super) fn short_cause(text: &'static Catalogue, finding: &Finding) -> String {
-    match finding.id {
-        "low-mfu" if finding.root.is_some() => text.line("summary.short_mfu", &[]),
-        rule => text.action(rule, "cause").to_owned(),
+pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
+    let finding = action.finding;
+    let stage = finding.scope.stage.as_deref();
+    match (finding.id, stage) {
+        ("low-mfu", Some(stage)) if finding.root.is_some() => words!(
+            evidence,
+            "summary.short_mfu",
+            share = action.gain.share(),
+            stage = stage,
+        ),
+        (rule, _) => evidence.text.action(rule, "cause").to_owned(),
     }
 }
 

@@ -4,6 +4,7 @@ use super::actions::{self, Action, Effect};
 use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
 use rooflens_analysis::time::idle::Verdict;
+use rooflens_document::Quantity;
 use rooflens_sections::{Context, headline};
 
 /// Rules of which the title says what bounds the stage; of the others it says the cause.
@@ -26,20 +27,17 @@ pub(super) fn conclusion(
         None => longest(evidence, whole)?,
     };
     let factor = whole.speedup().map(factor);
-    // A reader of a training run counts steps.
-    let is_step = whole.kind == Kind::Step;
-    let (step_factor, factor) = match is_step {
-        true => (factor, None),
-        false => (None, factor),
-    };
+    let count = whole.after.len();
     Some(words!(
         evidence,
         "summary.conclusion",
         subject = subject,
         limited = limited,
-        whole = step_factor.is_some().then(|| name_of(evidence, whole)),
-        step_factor = step_factor,
+        whole = factor.is_some().then(|| name_of(evidence, whole)),
         factor = factor,
+        last = Quantity::count(count as u64),
+        many = (count > 1).then_some(""),
+        one = (count == 1).then_some(""),
         none = actions.is_empty().then_some(""),
     ))
 }
@@ -54,7 +52,7 @@ fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> S
         let is_only =
             whole.stages.len() == 1 && whole.kind != Kind::Loop || whole.kind == Kind::Step;
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
-        let others = action.others().next().is_some();
+        let others = action.others(actions::SIMILAR).next().is_some();
         return words!(
             evidence,
             "summary.bound",
@@ -63,7 +61,7 @@ fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> S
             bound = evidence.text.word(verdict.label()),
         );
     }
-    actions::short_cause(evidence.text, action.finding)
+    actions::short_cause(evidence, action)
 }
 
 /// What bounds the longest stage.

@@ -13,7 +13,7 @@ use rooflens_units::{Count, Ratio};
 /// Measured iterations, or unprofiled repeats, from which on a median says something.
 pub(super) const ITERATIONS: Count = Count(3.0);
 
-/// Scatter ÷ bound from which on the bound is not beyond doubt.
+/// Half of the interval of the median ÷ bound from which on the bound is not beyond doubt.
 const WIDE: Ratio = Ratio(0.5);
 
 /// Captures that show the same stalls, from which on these are beyond doubt.
@@ -41,17 +41,10 @@ impl Confidence {
     }
 }
 
-/// How far the bound of an action is to be trusted, and why; of several stages that of the least.
+/// How far the bound of an action is to be trusted, and why; of several stages that of the first, which it is about.
 pub(super) fn of_action(evidence: &Evidence<'_>, action: &Action<'_>) -> (Confidence, Vec<Inline>) {
     match action.effect {
-        Effect::Stage(_) => {
-            let rule = action.finding.id;
-            let stages = action.stages();
-            let levels = stages.map(|(_, gain, stage)| of_stage(evidence, rule, gain, stage));
-            levels
-                .min_by_key(|(level, _)| *level)
-                .unwrap_or((Confidence::Low, Vec::new()))
-        }
+        Effect::Stage(stage) => of_stage(evidence, action.finding.id, action.gain, stage),
         Effect::Stalls(stage) => of_stalls(evidence, action, stage),
         Effect::Run => (Confidence::Medium, say!(evidence, "summary.modeled")),
     }
@@ -73,15 +66,22 @@ fn of_stage(
         );
     }
     let times = repeats.clone().or_else(|| iterations(evidence, stage));
-    let scatter = times.as_ref().and_then(scatter);
+    let interval = times.as_ref().and_then(interval);
+    let scatter = interval.map(Interval::half);
+    let (low, high) = interval
+        .map(|interval| (interval.low, interval.high))
+        .unzip();
     let share = gain.share();
-    if let Some(within) = scatter
-        && within >= share
+    if let Some(interval) = interval
+        && interval.half() >= share
     {
-        return (
-            Confidence::Low,
-            say!(evidence, "summary.scattered", within = within),
+        let why = say!(
+            evidence,
+            "summary.scattered",
+            low = interval.low,
+            high = interval.high
         );
+        return (Confidence::Low, why);
     }
     let is_idle = gain.kind == GainKind::Idle;
     let is_narrow = scatter.is_some_and(|scatter| scatter < share * WIDE);
@@ -100,7 +100,8 @@ fn of_stage(
                 "summary.capped",
                 count = count,
                 repeats = repeats,
-                within = scatter
+                low = low,
+                high = high
             );
             (level, why)
         }
@@ -115,7 +116,8 @@ fn of_stage(
                     evidence,
                     "summary.profiled",
                     count = count,
-                    within = scatter
+                    low = low,
+                    high = high
                 ),
             )
         }
@@ -178,10 +180,16 @@ fn of_stalls(
             say!(evidence, "summary.few", count = count),
         ),
         _ => {
-            let within = None::<Ratio>;
+            let (low, high) = (None::<Ratio>, None::<Ratio>);
             (
                 Confidence::Medium,
-                say!(evidence, "summary.profiled", count = count, within = within),
+                say!(
+                    evidence,
+                    "summary.profiled",
+                    count = count,
+                    low = low,
+                    high = high
+                ),
             )
         }
     }
@@ -204,8 +212,24 @@ fn iterations(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Statistics> 
     Statistics::of(&times.map(|time| time.0).collect::<Vec<_>>())
 }
 
-/// Half the 95 % interval of the median ÷ median.
-fn scatter(times: &Statistics) -> Option<Ratio> {
+/// The 95 % interval of a median, as shares of it.
+#[derive(Clone, Copy)]
+struct Interval {
+    low: Ratio,
+    high: Ratio,
+}
+
+impl Interval {
+    /// Half of it.
+    fn half(self) -> Ratio {
+        Ratio((self.high.0 - self.low.0) / 2.0)
+    }
+}
+
+fn interval(times: &Statistics) -> Option<Interval> {
     let (low, high) = times.median_interval?;
-    (times.median > 0.0).then(|| Ratio((high - low) / 2.0 / times.median))
+    (times.median > 0.0).then(|| Interval {
+        low: Ratio(low / times.median),
+        high: Ratio(high / times.median),
+    })
 }

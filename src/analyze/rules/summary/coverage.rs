@@ -1,14 +1,11 @@
 //! How much of the captured time the figures of the first page are about.
 
 use rooflens_analysis::time::account::{Account, Iterations, NodeKind, Phase};
-use rooflens_document::{Inline, Quantity};
+use rooflens_document::{Arg, Inline, Quantity};
 use rooflens_session::Ns;
 use rooflens_units::Ratio;
 
 use crate::evidence::Evidence;
-
-/// Share of the captured time below which coverage is the first caveat; else the page says it last.
-const COVERED: Ratio = Ratio(0.9);
 
 /// Share of the captured time that a part needs to be named.
 const NAMED: Ratio = Ratio(0.005);
@@ -16,9 +13,9 @@ const NAMED: Ratio = Ratio(0.005);
 /// What the figures are about.
 #[derive(Default)]
 pub(super) struct Coverage {
-    /// The most important one first.
+    /// Stages without figures.
     pub(super) caveats: Vec<Vec<Inline>>,
-    /// The share of the time, where that is nearly all.
+    /// The share of the time.
     pub(super) line: Option<Vec<Inline>>,
 }
 
@@ -43,47 +40,52 @@ pub(super) fn coverage(evidence: &Evidence<'_>) -> Coverage {
             count = count
         ));
     }
-    let sentence = sentence(evidence, account);
-    match Ratio::of(account.measured(), account.total()) < COVERED {
-        true => {
-            caveats.insert(0, sentence);
-            Coverage {
-                caveats,
-                line: None,
-            }
-        }
-        false => Coverage {
-            caveats,
-            line: Some(sentence),
-        },
+    Coverage {
+        caveats,
+        line: Some(sentence(evidence, account)),
     }
 }
 
-/// The share of the captured time that the figures are about, and where the rest lies.
+/// The share of the captured time that the figures are about, and what the rest is.
 fn sentence(evidence: &Evidence<'_>, account: &Account) -> Vec<Inline> {
     let total = account.total();
-    let part = |is_part: &dyn Fn(Phase) -> bool| {
-        let parts = account.of_phases().filter(|(phase, _)| is_part(*phase));
-        let share = Ratio::of(parts.map(|(_, time)| time).sum(), total);
-        (share >= NAMED).then(|| Quantity::from(share))
+    let mut parts = Vec::new();
+    let mut add = |key: &str, is_part: &dyn Fn(Phase) -> bool| {
+        let of_part = account.of_phases().filter(|(phase, _)| is_part(*phase));
+        let share = Ratio::of(of_part.map(|(_, time)| time).sum(), total);
+        if share >= NAMED {
+            let share = [("share", Arg::from(share))];
+            parts.push(evidence.text.line(key, &share));
+        }
     };
-    let in_iterations = |kinds: &'static [Iterations]| {
-        part(&move |phase| match phase {
-            Phase::Stage { iterations, .. } => kinds.contains(&iterations),
-            _ => false,
-        })
+    let is_of = |phase, kinds: &[Iterations]| match phase {
+        Phase::Stage { iterations, .. } => kinds.contains(&iterations),
+        _ => false,
     };
+    add("summary.coverage_before", &|phase| {
+        phase == Phase::BeforeStages
+    });
+    add("summary.coverage_between", &|phase| {
+        matches!(phase, Phase::Between { .. })
+    });
+    add("summary.coverage_warmup", &|phase| {
+        is_of(phase, &[Iterations::Warmup, Iterations::ColdStart])
+    });
+    add("summary.coverage_lengths", &|phase| {
+        is_of(phase, &[Iterations::OtherLength])
+    });
+    add("summary.coverage_skipped", &|phase| {
+        is_of(phase, &[Iterations::NotAnalyzed])
+    });
+    add("summary.coverage_after", &|phase| {
+        phase == Phase::AfterStages
+    });
     say!(
         evidence,
         "summary.coverage",
         measured = Quantity::from(Ratio::of(account.measured(), total)),
         total = Quantity::ns(total),
-        before = part(&|phase| phase == Phase::BeforeStages),
-        between = part(&|phase| matches!(phase, Phase::Between { .. })),
-        warmup = in_iterations(&[Iterations::Warmup, Iterations::ColdStart]),
-        lengths = in_iterations(&[Iterations::OtherLength]),
-        skipped = in_iterations(&[Iterations::NotAnalyzed]),
-        after = part(&|phase| phase == Phase::AfterStages)
+        parts = (!parts.is_empty()).then(|| parts.join(evidence.text.comma()))
     )
 }
 

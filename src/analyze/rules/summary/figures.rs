@@ -92,6 +92,7 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
         label: words!(
             evidence,
             "summary.loop",
+            iterations = super::most_iterations(evidence),
             modeled = is_modeled(evidence).then_some("")
         ),
         is_time: true,
@@ -373,13 +374,36 @@ pub(super) fn effect(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
         }
     }
     let gain = action.gain;
+    let saved = match action.effect {
+        Effect::Stage(stage) => {
+            joint::saved(stage, std::slice::from_ref(action)).min(gain.saved_ns)
+        }
+        _ => gain.saved_ns,
+    };
     words!(
         evidence,
         "summary.effect",
-        saved = gain.saved_ns,
+        saved = saved,
         whole = gain.of.as_str(),
-        share = gain.share(),
+        share = Ratio::of(saved, gain.of_ns),
     )
+}
+
+/// What the last of these actions saves of each request because of earlier ones: kernels of a stage that the CPU bounds.
+pub(super) fn more_of_request(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<String> {
+    let (last, earlier) = actions.split_last()?;
+    let request = Request::new(evidence, &shown(evidence, &[]))?;
+    let added = request.saves(actions) - request.saves(earlier);
+    let more = added - request.saves(std::slice::from_ref(last));
+    let first = earlier.iter().position(|action| last.has_later(action))?;
+    more.is_positive().then(|| {
+        words!(
+            evidence,
+            "summary.more_of_request",
+            saved = more,
+            number = Quantity::count(first as u64 + 1),
+        )
+    })
 }
 
 /// A request: prefill and then decode, as often as the unprofiled run took steps; and the first one, if that was slow.

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::actions::Action;
 use crate::pauses;
 use crate::stage::StageLine;
+use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_document::{GainKind, Part};
 use rooflens_units::Time;
 
@@ -23,6 +24,9 @@ const BETWEEN_LAUNCHES: [&str; 8] = [
     pauses::RULE,
 ];
 
+/// The rule about kernels between GEMMs.
+const FUSIBLE: &str = "low-mfu";
+
 /// What actions save of an iteration of a stage: each part by the action that shortens it most.
 #[derive(Default)]
 struct Saved {
@@ -34,16 +38,18 @@ struct Saved {
     longest: Time,
     /// The most of unknown operations: those of others can be the same.
     unknown: Time,
+    /// The same of kernels that can be fused, which are none of the optimizer.
+    fusible: Time,
     /// The sum of their bounds.
     sum: Time,
 }
 
 impl Saved {
-    fn add(&mut self, stage: &StageLine, action: &Action<'_>) {
+    fn add(&mut self, stage: &StageLine, action: &Action<'_>, all: &[Action<'_>]) {
         let of_loop = action.saved_kernels(stage);
         self.sum += sum(of_loop);
         self.add_parts(of_loop);
-        let Some((finding, gain)) = action.saving_of(stage) else {
+        let Some((finding, gain)) = action.saving_with(stage, all) else {
             return;
         };
         self.sum += gain.saved_ns;
@@ -60,7 +66,11 @@ impl Saved {
             false => self.idle += idle,
         }
         self.longest = self.longest.max(idle);
-        self.unknown = self.unknown.max(rest - idle);
+        let unknown = match action.finding.id {
+            FUSIBLE => &mut self.fusible,
+            _ => &mut self.unknown,
+        };
+        *unknown = unknown.max(rest - idle);
     }
 
     fn add_parts(&mut self, parts: &[(Part, Time)]) {
@@ -73,14 +83,20 @@ impl Saved {
     /// Kernels of groups are not known by row: they can be those that another action shortens.
     fn work(&self) -> Time {
         let (mut kernels, mut groups, mut copies) = (Time::ZERO, Time::ZERO, Time::ZERO);
+        let mut fusible = self.fusible;
         for (part, saved) in &self.parts {
             match part {
                 Part::Kernel(_) => kernels += *saved,
-                Part::Group(_) => groups += *saved,
+                Part::Group(kind) => {
+                    groups += *saved;
+                    if *kind == ChainKind::Optimizer as u8 {
+                        fusible += *saved;
+                    }
+                }
                 Part::Copies => copies += *saved,
             }
         }
-        kernels.max(groups).max(self.unknown) + copies
+        kernels.max(groups).max(self.unknown).max(fusible) + copies
     }
 }
 
@@ -105,7 +121,7 @@ pub(super) struct SavedParts {
 pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedParts {
     let mut saved = Saved::default();
     for action in actions {
-        saved.add(stage, action);
+        saved.add(stage, action, actions);
     }
     let idle = saved.idle + saved.waits.min(stage.waits);
     let idle = idle.min(stage.idle()).min(saved.sum);

@@ -10,6 +10,7 @@ mod figures;
 mod joint;
 mod leaves;
 mod passes;
+mod remedies;
 mod tiles;
 mod unjudged;
 mod waterfall;
@@ -31,6 +32,7 @@ use rooflens_document::{
 };
 use rooflens_schemas::Unit;
 use rooflens_schemas::ranges::PROFILER_STEP;
+use rooflens_session::CopyKind;
 use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
 
 /// Remarks on the measurement that stand next to the conclusions.
@@ -166,16 +168,19 @@ fn add_whole(evidence: &Evidence<'_>, whole: &whole::Whole<'_>, content: &mut Se
 /// Idle share of a stage from which on a faster GPU shortens a part of it only.
 const WAITS: Ratio = Ratio(0.15);
 
-/// Whether faster GPUs would help, by stage: idle time and communication do not get shorter with them.
+/// Whether faster GPUs would help, by stage: idle time, communication and transfers do not get shorter with them.
 fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<Inline>> {
     let (mut helped, mut waiting) = (Vec::new(), Vec::new());
-    let mut has_exchange = false;
+    let (mut has_exchange, mut has_transfers) = (false, false);
     for (stage, _) in &whole.stages {
         let communicates = evidence.stage_time(stage.kernels);
         let exchange =
             communicates.map_or(Ratio::ZERO, |time| time.share(ClassGroup::Communication));
+        let transfers = transfers(evidence, stage);
         has_exchange |= exchange > Ratio::ZERO;
-        let computing = stage.reference_busy() * exchange.rest();
+        has_transfers |= transfers > Ratio::ZERO;
+        let busy = stage.reference_busy();
+        let computing = busy * exchange.rest() * transfers.rest();
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
         match computing.rest() < WAITS {
             true => helped.push(words!(
@@ -194,12 +199,14 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
     }
     let join = |stages: &[String]| stages.join(evidence.text.comma());
     let exchange = has_exchange.then_some("");
+    let transfers = has_transfers.then_some("");
     let mut sentences = Sentences::new();
     if !helped.is_empty() {
         sentences.push(say!(
             evidence,
             "summary.faster_gpus",
-            helped = join(&helped)
+            helped = join(&helped),
+            first = whole.after.first().map(|_| ""),
         ));
     }
     if !waiting.is_empty() && helped.is_empty() {
@@ -207,6 +214,7 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
             evidence,
             "summary.only_waits",
             exchange = exchange,
+            transfers = transfers,
             waiting = join(&waiting)
         ));
     } else if !waiting.is_empty() {
@@ -214,10 +222,32 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
             evidence,
             "summary.not_faster",
             exchange = exchange,
+            transfers = transfers,
             waiting = join(&waiting)
         ));
     }
     Some(sentences.join(&Inline::from(evidence.text.space())))
+}
+
+/// Share of the busy time of a stage in which only transfers between host and GPU run.
+fn transfers(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
+    let Some(copies) = evidence.copies(stage) else {
+        return Ratio::ZERO;
+    };
+    let with_host = [
+        CopyKind::HostToDevice,
+        CopyKind::DeviceToHost,
+        CopyKind::MigrateToDevice,
+        CopyKind::MigrateToHost,
+    ];
+    let exposed: Time = with_host
+        .iter()
+        .map(|kind| copies.exposed(Some(*kind)))
+        .sum();
+    match stage.busy.is_positive() {
+        true => Ratio::of(exposed, stage.busy).min(Ratio::ONE),
+        false => Ratio::ZERO,
+    }
 }
 
 fn is_on_stage(finding: &&Finding) -> bool {
@@ -296,12 +326,14 @@ struct Drop {
 }
 
 impl Drop {
-    fn new(stage: &StageLine, gain: &Gain) -> Self {
+    /// As the figures show it: no more goes than the stage has.
+    fn new(stage: &StageLine, action: &Action<'_>, gain: &Gain) -> Self {
         let steps = stage.steps.filter(|_| stage.is_decode());
         let parts = steps.unwrap_or(Count(1.0));
+        let saved = joint::saved(stage, std::slice::from_ref(action)).min(gain.saved_ns);
         Self {
             now: gain.of_ns / parts,
-            after: (gain.of_ns - gain.saved_ns) / parts,
+            after: (gain.of_ns - saved) / parts,
             step: steps.map(|_| ""),
         }
     }
@@ -318,9 +350,9 @@ fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
                 .unwrap_or_default()
         }
         Effect::Stage(stage) => {
-            let drop = Drop::new(stage, action.gain);
-            let others = action.others().map(|(stage, gain)| {
-                let other = Drop::new(stage, gain);
+            let drop = Drop::new(stage, action, action.gain);
+            let others = action.others(actions::NAMED).map(|(stage, gain)| {
+                let other = Drop::new(stage, action, gain);
                 words!(
                     evidence,
                     "summary.other_stage",
@@ -426,14 +458,17 @@ fn action_table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, (usize, &'t Action<
 fn iterations(evidence: &Evidence<'_>, action: &Action<'_>) -> Count {
     match action.effect {
         Effect::Stage(stage) | Effect::Stalls(stage) => stage.counted,
-        Effect::Run => {
-            let counts = evidence.stages.iter().map(|stage| stage.counted);
-            counts.fold(
-                Count::ZERO,
-                |most, count| if count > most { count } else { most },
-            )
-        }
+        Effect::Run => most_iterations(evidence),
     }
+}
+
+/// Measured iterations of the stage with the most.
+fn most_iterations(evidence: &Evidence<'_>) -> Count {
+    let counts = evidence.stages.iter().map(|stage| stage.counted);
+    counts.fold(
+        Count::ZERO,
+        |most, count| if count > most { count } else { most },
+    )
 }
 
 fn confidence(evidence: &Evidence<'_>, action: &Action<'_>) -> String {

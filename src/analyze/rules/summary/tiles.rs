@@ -17,6 +17,7 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
     let mut tiles = Vec::new();
     tiles.push(time(evidence, whole));
     tiles.extend(throughput(evidence, whole));
+    let first_of_rank = tiles.len();
     tiles.extend(mfu(evidence, whole));
     tiles.extend(mbu(evidence, whole));
     if let Some(share) = whole.busy_share() {
@@ -26,8 +27,32 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
             others: Vec::new(),
         });
     }
+    if let Some(rank) = only_rank(evidence, whole) {
+        let rank = words!(evidence, "summary.of_rank", rank = rank.to_string());
+        for tile in &mut tiles[first_of_rank..] {
+            let name = tile.label.as_str();
+            tile.label = words!(
+                evidence,
+                "summary.tile_of",
+                name = name,
+                stage = rank.as_str()
+            );
+        }
+    }
     tiles.extend(memory(evidence));
     tiles
+}
+
+/// The rank that all figures are of, where the run has several.
+fn only_rank(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<u32> {
+    let (first, _) = whole.stages.first()?;
+    let rank = first.scope.rank?;
+    let is_of_rank = |(stage, _): &(&StageLine, f64)| stage.scope.rank == Some(rank);
+    let has_others = evidence
+        .stages
+        .iter()
+        .any(|stage| stage.scope.rank != Some(rank));
+    (has_others && whole.stages.iter().all(is_of_rank)).then_some(rank)
 }
 
 /// The columns of the data set: a value that a tile shows.

@@ -43,6 +43,6 @@ pub(super) fn line(
         count = Quantity::count(count),
         all = Quantity::count(outcomes.len() as u64),
         reasons = named.join(evidence.text.semicolon()),
-        more = (!more.is_empty()).then_some(""),
+        more = (!more.is_empty()).then(|| Quantity::count(more.len() as u64)),
     ))
 }

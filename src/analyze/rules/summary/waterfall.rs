@@ -1,7 +1,7 @@
-//! From the peak to the utilization that is reached: what takes the rest of the peak, of a training step or by stage.
+//! From the time at the peak to the time now: what adds to the least time, of a training step or by stage.
 //!
-//! A level is the time at the specified peak ÷ the time that the causes down to it take together. So the last level is the
-//! utilization itself, and the steps between add up to it. The height of a step depends on the order; its time does not.
+//! All bars are shares of the time. So the first, the time that the work takes at the specified peak, is the utilization
+//! itself, and the longest cause is the largest loss.
 
 use super::conclusion::name_of;
 use super::figures;
@@ -34,7 +34,7 @@ struct Step<'d> {
     descent: &'d Descent,
     cause: &'d str,
     time: Time,
-    level: Ratio,
+    share: Ratio,
 }
 
 /// The chart, for a single stage with its times as a table, and the data; or why there is none.
@@ -187,23 +187,25 @@ impl Descent {
         })
     }
 
-    /// The peak, and the level below each cause.
+    /// Time at the peak and of all causes.
+    fn whole(&self) -> Time {
+        self.causes
+            .iter()
+            .fold(self.at_peak, |sum, (_, time)| sum + *time)
+    }
+
+    /// The time at the peak, and that of each cause.
     fn steps(&self) -> Vec<Step<'_>> {
-        let mut time = self.at_peak;
-        let mut steps = vec![Step {
+        let whole = self.whole();
+        let step = |cause, time| Step {
             descent: self,
-            cause: &self.peak,
+            cause,
             time,
-            level: Ratio::ONE,
-        }];
-        for (cause, more) in &self.causes {
-            time += *more;
-            steps.push(Step {
-                descent: self,
-                cause,
-                time: *more,
-                level: Ratio::of(self.at_peak, time),
-            });
+            share: Ratio::of(time, whole),
+        };
+        let mut steps = vec![step(self.peak.as_str(), self.at_peak)];
+        for (cause, time) in &self.causes {
+            steps.push(step(cause, *time));
         }
         steps
     }
@@ -212,32 +214,37 @@ impl Descent {
     fn fall(&self, evidence: &Evidence<'_>, is_only: bool) -> Fall {
         let name = (!is_only).then_some(self.name.as_str());
         let named = |label: &str| words!(evidence, "summary.fall_of", stage = name, label = label);
-        let steps = self.steps();
+        let whole = self.whole();
         let mut changes = Vec::new();
-        for pair in steps.windows(2) {
-            let [above, below] = pair else { continue };
-            changes.push((below.cause.to_owned(), (below.level - above.level).0));
+        for (cause, time) in &self.causes {
+            changes.push((cause.clone(), Ratio::of(*time, whole).0));
         }
-        let reached = steps.last().map_or(Ratio::ONE, |step| step.level);
+        let before = words!(
+            evidence,
+            "summary.fall_before",
+            figure = self.figure.as_str(),
+            peak = self.peak.as_str(),
+        );
+        let after = evidence.text.line("summary.fall_after", &[]);
         Fall {
-            before: (named(&self.peak), 1.0),
+            before: (named(&before), Ratio::of(self.at_peak, whole).0),
             changes,
-            after: (named(&self.figure), reached.0),
+            after: (named(&after), 1.0),
         }
     }
 
     /// The utilization, and the cause that takes most of the time.
     fn message(&self, evidence: &Evidence<'_>) -> Option<String> {
         let (cause, time) = self.causes.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
-        let causes: Time = self.causes.iter().map(|(_, time)| *time).sum();
+        let whole = self.whole();
         Some(words!(
             evidence,
             "summary.fall_message",
             figure = self.figure.as_str(),
             stage = self.name.as_str(),
-            reached = Ratio::of(self.at_peak, self.at_peak + causes),
+            reached = Ratio::of(self.at_peak, whole),
             cause = cause.as_str(),
-            share = Ratio::of(*time, self.at_peak + causes),
+            share = Ratio::of(*time, whole),
         ))
     }
 }
@@ -268,7 +275,7 @@ fn table<'t>(evidence: &Evidence<'t>) -> Table<'t, Step<'t>> {
         text "figure" = step.descent.figure.as_str();
         text "cause" = step.cause, page;
         "time_ns" = step.time, page;
-        share "level" = step.level, page;
+        share "share" = step.share, page;
     } }
 }
 

@@ -139,7 +139,7 @@ impl<'a> Whole<'a> {
                     let before = joint::saved_parts(stage, &actions[..last]);
                     let now = joint::saved_parts(stage, &actions[..taken]);
                     state[IDLE] = (state[IDLE] - (now.idle - before.idle)).max(Time::ZERO);
-                    let weights = weights(evidence, stage, &actions[last]);
+                    let weights = weights(evidence, stage, &actions[..taken]);
                     shrink(state, &weights, now.work - before.work);
                 }
             }
@@ -226,15 +226,18 @@ pub(super) fn classes_of_stage(evidence: &Evidence<'_>, stage: &StageLine) -> Cl
     classes
 }
 
-/// The classes that an action on a stage is about, each with its part of the saving as far as that is known.
+/// The classes that the last of these actions is about in a stage, each with its part of the saving as far as that is known.
 fn weights(
     evidence: &Evidence<'_>,
     stage: &StageLine,
-    action: &Action<'_>,
+    actions: &[Action<'_>],
 ) -> BTreeMap<usize, Time> {
-    let saving = action.saving_of(stage);
-    let of_finding = saving.map_or(&[][..], |(finding, _)| &finding.parts);
     let mut weights = BTreeMap::new();
+    let Some(action) = actions.last() else {
+        return weights;
+    };
+    let saving = action.saving_with(stage, actions);
+    let of_finding = saving.map_or(&[][..], |(finding, _)| &finding.parts);
     for (part, saved) in action.saved_kernels(stage).iter().chain(of_finding) {
         match part {
             Part::Kernel(row) => {

@@ -7,10 +7,10 @@ use crate::evidence::Evidence;
 use crate::imbalances;
 use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
-use rooflens_analysis::system::power::samples::{ClockLimit, Device, folder, power_limit};
+use rooflens_analysis::system::power::samples::{ClockLimit, Device, Sample, folder, power_limit};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
 use rooflens_schemas::Scope;
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Hertz, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "clock-limits",
@@ -102,6 +102,7 @@ fn draft(
         .filter(|(most, limit)| is_power && *most < *limit * NEAR_LIMIT);
     let (most, power_limit) = below.unzip();
     let (with, without) = clocks.unzip();
+    let last = last_clock(device, limit.reason).filter(|last| is_lower(*last, with));
     let gpu = device.index.to_string();
     let title = words!(
         evidence,
@@ -118,14 +119,15 @@ fn draft(
         limit = power_limit,
         with = with,
         without = without,
+        last = last,
         pass = folder(session, device.artifact).map(Inline::code),
     };
     let finding = saving(evidence, device.busy.unwrap_or(Time::ZERO), saved);
-    // Heat and hardware are faults of the machine: figures of this run are not its figures.
-    let least_severity = if is_power {
-        Severity::Note
-    } else {
-        Severity::Warning
+    // Heat and hardware are faults of the machine: figures of this run are not its figures. Nor are those at a clock that
+    // still falls.
+    let least_severity = match is_power && last.is_none() {
+        true => Severity::Note,
+        false => Severity::Warning,
     };
     let finding = Finding {
         title,
@@ -142,6 +144,26 @@ fn draft(
         true => "advice_power",
         false => "advice",
     }))
+}
+
+/// Share of a clock from which on another is notably lower.
+const LOWER: Ratio = Ratio(0.99);
+
+fn is_lower(last: Hertz, mean: Option<Hertz>) -> bool {
+    mean.is_some_and(|mean| last < mean * LOWER)
+}
+
+/// Mean SM clock of the last quarter of the samples at work with a reason: a clock that falls has not found its level.
+fn last_clock(device: &Device, reason: u64) -> Option<Hertz> {
+    // The reason stays set for a moment after the work.
+    let is_limited = |sample: &&Sample| {
+        let is_set = sample.reasons.is_some_and(|set| set & reason != 0);
+        is_set && sample.utilization.is_some_and(|share| share.is_positive())
+    };
+    let limited = device.samples.iter().filter(is_limited);
+    let clocks: Vec<f64> = limited.filter_map(|sample| Some(sample.sm_hz?.0)).collect();
+    let last = &clocks[clocks.len() - clocks.len() / 4..];
+    (!last.is_empty()).then(|| Hertz(last.iter().sum::<f64>() / last.len() as f64))
 }
 
 /// What could be saved of the sampled busy time: it may be that of another pass than the one that ranks findings.

@@ -78,14 +78,14 @@ fn confidence(made: &Made, rule: &Rule) -> String {
 #[test]
 fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little() {
     let of = |made: &Made| confidence(made, rule("launch-bound"));
-    // Of three resampled values two are the least in 7 of 27 cases: the interval is all of 6900 to 7100, 100 to each side.
-    let high = "summary.high{why=summary.capped{count=10, repeats=3, within=1.43 %}}";
+    // Of three resampled values two are the least in 7 of 27 cases: the interval is all of 6900 to 7100.
+    let high = "summary.high{why=summary.capped{count=10, repeats=3, low=98.6 %, high=101 %}}";
     assert_eq!(of(&launching()), high);
     let mut few = launching();
     (few.stages[0].counted, few.stages[0].of_loop) = (Count(2.0), Time(1400.0));
     assert_eq!(
         of(&few),
-        "summary.medium{why=summary.capped{count=2, repeats=3, within=1.43 %}}"
+        "summary.medium{why=summary.capped{count=2, repeats=3, low=98.6 %, high=101 %}}"
     );
     let profiled = decode().idle(Cause::Launching, 600.0);
     assert_eq!(
@@ -103,7 +103,7 @@ fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little(
     assert!(of(&wide).starts_with("summary.medium{"), "{}", of(&wide));
     // 4100 of 7000 are 58.6 %.
     let scattered = launching_unprofiled(&[2900, 7000, 11_100]);
-    let low = "summary.low{why=summary.scattered{within=58.6 %}}";
+    let low = "summary.low{why=summary.scattered{low=41.4 %, high=159 %}}";
     assert_eq!(of(&scattered), low);
 }
 
@@ -378,9 +378,9 @@ fn each_rule_that_may_save_time_has_its_line() {
 }
 
 /// 360 of 1000 ns are needed at the peak. The GPU is busy for 900, of which no class is known: its kernels take 540 above the
-/// peak, which leaves 360 ÷ 900, and idle time the rest.
+/// peak, and idle time is the rest.
 #[test]
-fn a_waterfall_ends_at_the_utilization() {
+fn a_waterfall_starts_at_the_utilization() {
     let content = summarize(&prefill().busy(0.9).utilization(0.36, 0.0), &[]);
     let numbers = |name: &str| -> Vec<f64> {
         let texts = column(&content, "utilization_steps", name);
@@ -394,7 +394,7 @@ fn a_waterfall_ends_at_the_utilization() {
         found.len() == expected.len() && pairs.into_iter().all(|(a, b)| (a - b).abs() < 1e-9)
     };
     assert!(near(&numbers("time_ns"), &[360.0, 540.0, 100.0]));
-    assert!(near(&numbers("level"), &[1.0, 0.4, 0.36]));
+    assert!(near(&numbers("share"), &[0.36, 0.54, 0.1]));
     // Without the FLOPs of the work there is a reason instead.
     let content = summarize(&prefill().busy(0.9), &[]);
     let missing = |block: &Block| matches!(block, Block::Missing(reason) if reason.starts_with("summary.no_fall{"));

@@ -164,10 +164,11 @@ fn stalls_by_end(
     let mut by_end: BTreeMap<String, Stalls> = BTreeMap::new();
     let mut left = loss;
     for (time, gap) in stalls {
-        left -= time.time();
-        if left < Time::ZERO {
+        // The last one lies in the loss for the most part.
+        if left < time.time() / 2.0 {
             break;
         }
+        left -= time.time();
         let end = ended_by(&evidence.context, gap.gap.op);
         let stalls = by_end.entry(end).or_default();
         stalls.count += 1;

@@ -5,6 +5,7 @@ use crate::evidence::Evidence;
 use crate::known;
 use crate::launching::{MANY, RULE as ID, SHARE, is_between, largest, launching};
 use crate::pauses;
+use crate::practices;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Cause, StageIdle, Verdict};
@@ -72,7 +73,14 @@ fn draft(
         "advice_graphs" => draft.root("root_cause_graphs", "root_action_graphs"),
         "advice_waits" => draft.root("root_cause_waits", "root_action_waits"),
         "advice_parts" => draft.root("root_cause_waits", "root_action_parts"),
-        _ => draft.cause_if(evidence.platform.pytorch),
+        _ if !evidence.platform.pytorch => draft,
+        "advice_decode" if !practices::has_static_cache(evidence, stage) => {
+            draft.root("root_cause", "root_action_cache")
+        }
+        _ if practices::is_compiled(evidence, stage) => {
+            draft.root("root_cause", "root_action_compiled")
+        }
+        _ => draft.cause_if(true),
     }
 }
 

@@ -9,7 +9,6 @@ use super::palette;
 use super::scale::{self, Axis};
 use rooflens_document::Quantity;
 use rooflens_document::chart::{Color as Group, Fall, Waterfall};
-use rooflens_schemas::Unit;
 use rooflens_units::Ratio;
 
 const PITCH: Pt = Pt(16.0);
@@ -133,8 +132,7 @@ impl Bar<'_> {
     fn draw(&self, page: &Page, plot: &Plane, chart: &Waterfall, area: Rect) -> Drawn {
         let row = self.row;
         let difference = row.to - row.from;
-        // More time is worse, and so is less utilization.
-        let is_worse = (difference > 0.0) != (chart.unit == Unit::Ratio);
+        let is_worse = difference > 0.0;
         let color = match (row.is_total, is_worse) {
             (true, _) => Group::Other,
             (false, true) => Group::More,

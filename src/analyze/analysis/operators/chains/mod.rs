@@ -33,6 +33,7 @@ use rooflens_units::{Count, Ratio, Time};
 
 pub use call::Dtype;
 use items::{Item, Items, PassItems};
+pub use names::JOINT;
 use roof::Roof;
 
 /// What a group of kernels does.

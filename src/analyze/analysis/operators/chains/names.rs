@@ -20,7 +20,13 @@ const UPDATES: usize = 8;
 const PERIOD: usize = 16;
 
 /// Kernels that update several tensors.
-const JOINT: &str = "multi_tensor";
+pub const JOINT: &str = "multi_tensor";
+
+/// The last of the kernels by which Adam updates several tensors: it reads three tensors and writes one.
+const JOINT_UPDATE: &str = "PointwiseOpScalarList";
+
+/// Tensors that one kernel for all of Adam reads and writes (parameter, gradient, two moments) ÷ those of the last kernel.
+const FUSED_UPDATE: f64 = 7.0 / 4.0;
 
 /// Kernels that only convert, and what copies between types have in their names.
 const CASTS: [&str; 2] = ["bfloat16_copy_kernel_cuda", "float16_copy_kernel_cuda"];
@@ -137,6 +143,7 @@ impl Finder<'_> {
     pub(super) fn named(&mut self) {
         let names = Names::new(self.items);
         self.named_updates(&names);
+        self.joint_updates();
         self.named_attention(&names);
         self.layouts();
         self.named_chains(&names);
@@ -170,6 +177,34 @@ impl Finder<'_> {
         for members in loops {
             let bound = self.shortest(&members);
             self.add_named(ChainKind::Optimizer, members, bound);
+        }
+    }
+
+    /// Steps of an optimizer that updates several tensors at a time, with a kernel for each operation.
+    fn joint_updates(&mut self) {
+        let items = self.items;
+        let is_joint = |position: &usize| items.kernel(*position).contains(JOINT);
+        let joint: Vec<usize> = (0..items.list.len()).filter(is_joint).collect();
+        let follows = |a: &usize, b: &usize| b - a == 1 && items.is_together(*a, *b);
+        let is_last = |position: &&usize| items.kernel(**position).contains(JOINT_UPDATE);
+        for run in joint.chunk_by(follows) {
+            let updates: Vec<&usize> = run.iter().filter(is_last).collect();
+            let durations = updates
+                .iter()
+                .map(|position| items.list[**position].duration().time());
+            let update: Time = durations.sum();
+            if update.is_positive() {
+                let chain = Chain {
+                    bound: Some(update * FUSED_UPDATE),
+                    example: Example {
+                        operators: JOINT.to_owned(),
+                        ..Example::default()
+                    },
+                    kernels_left: updates.len() as f64,
+                    ..self.chain(ChainKind::Optimizer, run.to_vec())
+                };
+                self.add(chain);
+            }
         }
     }
 

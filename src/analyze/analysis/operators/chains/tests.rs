@@ -461,6 +461,15 @@ fn names_show_casts_updates_and_attention() {
         by_names(&step)[0],
         (ChainKind::Optimizer, 29.0, Time(56_000.0))
     );
+    // One kernel for all moves 7 tensors, the last of these 4: 12 µs go down to 4 · 7 ÷ 4 = 7 µs.
+    let joint = "at::native::multi_tensor_apply_kernel<at::native::";
+    let [lerp, sqrt, update] = ["TernaryOpScalar", "UnaryOp", "PointwiseOpScalarList"]
+        .map(|functor| format!("{joint}{functor}Functor>"));
+    let step = [(lerp.as_str(), 4, 5), (&sqrt, 4, 3), (&update, 4, 4)];
+    assert_eq!(
+        by_names(&step),
+        [(ChainKind::Optimizer, 3.0, Time(5_000.0))]
+    );
     let few = by_names(&parameter.repeat(7));
     assert!(few.iter().all(|(kind, ..)| *kind != ChainKind::Optimizer));
     // A fused kernel needs a quarter of the products: 8 + 12 + 20 + 8 − 4 µs.

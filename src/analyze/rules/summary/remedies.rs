@@ -1,0 +1,299 @@
+//! What an action costs: code to copy, how much work it is, and what can go wrong. Judgements by kind of change, one row a
+//! remedy.
+
+use super::actions::Action;
+use crate::evidence::Evidence;
+use crate::stage::StageLine;
+
+/// How much work a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Effort {
+    /// An option, an argument, a line.
+    Option,
+    /// A line that changes how the whole program runs: results and speed have to be tested.
+    Trial,
+    /// The source of the program.
+    Code,
+    /// The sizes of the model, or its data types.
+    Model,
+    /// The source of kernels, or other kernels.
+    Kernels,
+}
+
+impl Effort {
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Self::Option => "summary.effort_option",
+            Self::Trial => "summary.effort_trial",
+            Self::Code => "summary.effort_code",
+            Self::Model => "summary.effort_model",
+            Self::Kernels => "summary.effort_kernels",
+        }
+    }
+}
+
+/// What can go wrong with a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Risk {
+    Accuracy,
+    Failure,
+    HostMemory,
+    Memory,
+    Order,
+    Rounding,
+    Shapes,
+    Slower,
+    Start,
+    Upkeep,
+    Weights,
+}
+
+impl Risk {
+    pub(super) const fn key(self) -> &'static str {
+        match self {
+            Self::Accuracy => "summary.risk_accuracy",
+            Self::Failure => "summary.risk_failure",
+            Self::HostMemory => "summary.risk_host_memory",
+            Self::Memory => "summary.risk_memory",
+            Self::Order => "summary.risk_order",
+            Self::Rounding => "summary.risk_rounding",
+            Self::Shapes => "summary.risk_shapes",
+            Self::Slower => "summary.risk_slower",
+            Self::Start => "summary.risk_start",
+            Self::Upkeep => "summary.risk_upkeep",
+            Self::Weights => "summary.risk_weights",
+        }
+    }
+}
+
+/// A remedy of a rule.
+pub(super) struct Remedy {
+    rule: &'static str,
+    /// A word of what the action says; empty: whatever it says.
+    word: &'static str,
+    pub(super) effort: Effort,
+    pub(super) risks: &'static [Risk],
+    code: &'static str,
+}
+
+/// A remedy without code to copy.
+const fn remedy(
+    rule: &'static str,
+    word: &'static str,
+    effort: Effort,
+    risks: &'static [Risk],
+) -> Remedy {
+    Remedy {
+        rule,
+        word,
+        effort,
+        risks,
+        code: "",
+    }
+}
+
+impl Remedy {
+    const fn code(mut self, code: &'static str) -> Self {
+        self.code = code;
+        self
+    }
+}
+
+/// The first that fits counts.
+static REMEDIES: [Remedy; 71] = {
+    use Effort::{Code, Kernels, Model, Option, Trial};
+    use Risk::{
+        Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
+        Weights,
+    };
+    [
+        remedy("host-pauses", "enable_cudnn_sdp", Option, &[Slower]).code(WITHOUT_CUDNN_ATTENTION),
+        remedy("host-pauses", "gc.freeze", Option, &[HostMemory]).code(COLLECTION),
+        remedy("host-pauses", "num_workers", Option, &[HostMemory]).code(LOADER),
+        remedy("host-pauses", "", Code, &[Order]),
+        remedy(
+            "launch-bound",
+            "cache_implementation",
+            Code,
+            &[Memory, Shapes, Start],
+        )
+        .code(GRAPHS_WITH_CACHE),
+        remedy(
+            "launch-bound",
+            "reduce-overhead",
+            Trial,
+            &[Memory, Shapes, Start],
+        )
+        .code(GRAPHS),
+        remedy(
+            "launch-bound",
+            "torch.compile",
+            Trial,
+            &[Rounding, Shapes, Start],
+        )
+        .code(COMPILE),
+        remedy("launch-bound", "", Code, &[Memory, Shapes]),
+        remedy("short-kernels", "", Trial, &[Memory, Shapes, Start]).code(GRAPHS),
+        remedy("queue-gaps", "", Trial, &[Memory, Shapes, Start]),
+        remedy("graph-capture", "", Code, &[Memory, Shapes]),
+        remedy("low-mfu", "max-autotune", Trial, &[Rounding, Shapes, Start]).code(AUTOTUNE),
+        remedy("low-mfu", "compile", Trial, &[Rounding, Shapes, Start]).code(COMPILE),
+        remedy("low-mfu", "", Code, &[Rounding, Upkeep]),
+        remedy("pointwise-unfused", "", Trial, &[Rounding, Shapes, Start]).code(COMPILE),
+        remedy("norm-unfused", "", Trial, &[Rounding]).code(
+            "y = torch.nn.functional.rms_norm(x, weight.shape, weight, eps)  # or layer_norm",
+        ),
+        remedy("attention-math", "", Trial, &[Rounding])
+            .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"),
+        remedy("repeated-tensors", "", Trial, &[Rounding])
+            .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"),
+        remedy("optimizer-loop", "", Option, &[Rounding])
+            .code("optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)"),
+        remedy(
+            "layout-conversions",
+            "compile",
+            Trial,
+            &[Rounding, Shapes, Start],
+        )
+        .code(COMPILE),
+        remedy("layout-conversions", "", Trial, &[Slower]).code(LAYOUT),
+        remedy("transposed-copies", "", Code, &[Slower]),
+        remedy("dtype-casts", "", Code, &[Accuracy]),
+        remedy("expert-loop", "", Code, &[Rounding]),
+        remedy("row-additions", "", Code, &[Rounding]),
+        remedy("gemm-epilogue", "", Code, &[Rounding, Upkeep]),
+        remedy("gemm-loop", "", Code, &[Memory]).code(BATCHED),
+        remedy("repeated-gemms", "", Code, &[Memory]).code(BATCHED),
+        remedy("fp64-operators", "", Code, &[Accuracy]),
+        remedy("double-precision", "", Code, &[Accuracy]),
+        remedy("tf32-gemms", "", Option, &[Accuracy]).code(AUTOCAST),
+        remedy(
+            "no-tensor-cores",
+            "set_float32_matmul_precision",
+            Option,
+            &[Accuracy],
+        )
+        .code(TF32),
+        remedy("no-tensor-cores", "", Option, &[Accuracy]),
+        remedy("data-loader", "", Option, &[HostMemory]).code(LOADER),
+        remedy("garbage-collection", "", Option, &[HostMemory]).code(COLLECTION),
+        remedy("pageable-copies", "empty_like", Option, &[HostMemory]).code(PINNED_BACK),
+        remedy("pageable-copies", "", Option, &[HostMemory]).code(PINNED),
+        remedy("exposed-copies", "empty_like", Option, &[HostMemory]).code(PINNED_BACK),
+        remedy("exposed-copies", "pin_memory", Option, &[HostMemory]).code(PINNED),
+        remedy("exposed-copies", "", Code, &[Memory, Order]).code(STREAM),
+        remedy("exposed-communication", "", Code, &[Memory, Order]),
+        remedy("straggler", "nvidia-smi", Option, &[]),
+        remedy("straggler", "", Code, &[Weights]),
+        remedy("compilation", "", Option, &[Slower])
+            .code("model = torch.compile(model, dynamic=True)"),
+        remedy("new-shapes", "enable_cudnn_sdp", Option, &[Slower]).code(WITHOUT_CUDNN_ATTENTION),
+        remedy("new-shapes", "", Option, &[Slower]).code("torch.backends.cudnn.benchmark = False"),
+        remedy("checkpoint", "", Code, &[Failure, HostMemory])
+            .code("future = torch.distributed.checkpoint.async_save(state, checkpoint_id=path)"),
+        remedy("os-waits", "", Code, &[Failure]),
+        remedy("first-use", "EAGER", Option, &[Memory, Start])
+            .code("export CUDA_MODULE_LOADING=EAGER"),
+        remedy("first-use", "", Option, &[Start]),
+        remedy("empty-cache", "", Option, &[Memory]),
+        remedy("allocator-stalls", "", Code, &[Memory]),
+        remedy("memory-pressure", "", Code, &[Slower]),
+        remedy("clock-limits", "", Option, &[]),
+        remedy("host-bound", "", Code, &[Order]),
+        remedy("sync-bound", "", Code, &[Order]),
+        remedy("between-stages", "", Code, &[Order]),
+        remedy("gemm-alignment", "", Model, &[Memory]),
+        remedy("gemm-quantization", "", Model, &[Accuracy]),
+        remedy("gemm-roofline", "", Kernels, &[Upkeep]),
+        remedy("gemm-bandwidth", "", Kernels, &[Upkeep]),
+        remedy("decode-bandwidth", "", Kernels, &[Accuracy, Upkeep]),
+        remedy("attention-cache", "", Kernels, &[Rounding]),
+        remedy("profiled-bound", "", Kernels, &[Upkeep]),
+        remedy("bank-conflicts", "", Kernels, &[Upkeep]),
+        remedy("uncoalesced-access", "", Kernels, &[Upkeep]),
+        remedy("local-memory", "", Kernels, &[Upkeep]),
+        remedy("contended-atomics", "", Kernels, &[Rounding]),
+        remedy("divergent-branches", "", Kernels, &[Upkeep]),
+        remedy("cache-traffic", "", Kernels, &[Upkeep]),
+        remedy("low-occupancy", "", Kernels, &[Slower, Upkeep]),
+    ]
+};
+
+/// Of rules without a row.
+static OTHER: Remedy = remedy("", "", Effort::Code, &[]);
+
+const WITHOUT_CUDNN_ATTENTION: &str = "torch.backends.cuda.enable_cudnn_sdp(False)";
+const GRAPHS: &str = "model = torch.compile(model, mode=\"reduce-overhead\")  # CUDA graphs";
+const GRAPHS_WITH_CACHE: &str = "model.generation_config.cache_implementation = \"static\"  # Transformers\nmodel.forward = torch.compile(model.forward, mode=\"reduce-overhead\")  # CUDA graphs";
+const COMPILED: &str = "model = torch.compile(model";
+const COMPILED_FORWARD: &str = "model.forward = torch.compile(model.forward";
+const COMPILE: &str = "model = torch.compile(model)";
+const AUTOTUNE: &str = "model = torch.compile(model, mode=\"max-autotune\")";
+const COLLECTION: &str =
+    "import gc\ngc.collect()\ngc.freeze()\ngc.disable()  # collect between epochs";
+const LOADER: &str = "loader = torch.utils.data.DataLoader(\n    dataset, batch_size, num_workers=8, prefetch_factor=4,\n    pin_memory=True, persistent_workers=True,\n)";
+const LAYOUT: &str = "model = model.to(memory_format=torch.channels_last)\nimages = images.to(memory_format=torch.channels_last)";
+const PINNED: &str = "batch = batch.pin_memory().to(\"cuda\", non_blocking=True)";
+const STREAM: &str = "copies = torch.cuda.Stream()  # one a direction\nwith torch.cuda.stream(copies):\n    following = pinned.to(\"cuda\", non_blocking=True)  # while kernels of `batch` run\ntorch.cuda.current_stream().wait_stream(copies)  # before the kernels that read it";
+const AUTOCAST: &str =
+    "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n    loss = model(batch)";
+const AUTOCAST_INFERENCE: &str =
+    "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n    y = model(x)";
+const TF32: &str = "torch.set_float32_matmul_precision(\"high\")  # GEMMs in TF32\ntorch.backends.cudnn.allow_tf32 = True  # convolutions";
+const PINNED_BACK: &str = "out = torch.empty_like(x, device=\"cpu\", pin_memory=True)\nout.copy_(x, non_blocking=True)  # synchronize before reading it";
+const BATCHED: &str = "c = torch.bmm(a, b)  # a: [n, M, K], b: [n, K, N]";
+
+/// What the remedy of an action is.
+pub(super) fn of_action(evidence: &Evidence<'_>, action: &Action<'_>) -> &'static Remedy {
+    let what = action.what_to_do(evidence.text);
+    let fits = |remedy: &&Remedy| remedy.rule == action.finding.id && what.contains(remedy.word);
+    REMEDIES.iter().find(fits).unwrap_or(&OTHER)
+}
+
+impl Remedy {
+    /// Code for programs that use PyTorch.
+    pub(super) fn snippet(&self, evidence: &Evidence<'_>) -> Option<String> {
+        let has_bf16 = evidence.platform.has_tf32() != Some(false);
+        // Training in fp16 scales its loss as well, which is more than a line.
+        let is_fit = evidence.platform.pytorch && (self.code != AUTOCAST || has_bf16);
+        if !is_fit || self.code.is_empty() {
+            return None;
+        }
+        let mut stages = evidence.stages.iter();
+        let trains = stages.clone().any(|stage| stage.kind.is_training());
+        let code = match self.code {
+            AUTOCAST if !trains => AUTOCAST_INFERENCE,
+            code => code,
+        };
+        // What generates calls the method and not the model, which alone would be compiled.
+        Some(match stages.any(StageLine::is_decode) {
+            true => code.replace(COMPILED, COMPILED_FORWARD),
+            false => code.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is copied is run: neither tabs nor lines wider than a page.
+    #[test]
+    fn code_fits_on_a_page() {
+        for remedy in &REMEDIES {
+            let code = remedy.code.replace(COMPILED, COMPILED_FORWARD);
+            for line in code.lines() {
+                let is_fit = line.is_ascii() && line.len() <= 84;
+                assert!(is_fit, "{}: {line}", remedy.rule);
+            }
+        }
+    }
+
+    #[test]
+    fn rules_of_remedies_exist() {
+        for remedy in &REMEDIES {
+            let is_known = crate::rules().any(|known| known.id == remedy.rule);
+            assert!(is_known, "{}", remedy.rule);
+        }
+    }
+}

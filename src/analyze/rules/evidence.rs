@@ -732,9 +732,15 @@ impl<'a> Evidence<'a> {
             .unprofiled(self.session, series)
     }
 
-    /// The unprofiled repeats of a stage.
+    /// The unprofiled repeats of a stage whose times compare with those of the pass.
     pub(crate) fn unprofiled_series(&self, stage: &StageLine) -> Option<&'a Series> {
-        let name = stage.unprofiled.and(stage.scope.stage.as_deref())?;
+        stage.unprofiled.and_then(|_| self.repeats(stage))
+    }
+
+    /// The unprofiled repeats of a stage, also of loops of unknown length.
+    pub(crate) fn repeats(&self, stage: &StageLine) -> Option<&'a Series> {
+        let name = stage.scope.stage.as_deref();
+        let name = name.filter(|_| stage.scope.rank.is_none())?;
         self.results.baseline().ok()?.unprofiled(self.session, name)
     }
 

@@ -55,7 +55,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     }
 }
 
-fn is_far(repeat: &Repeat) -> bool {
+/// Whether an outlier matters.
+pub(crate) fn is_far(repeat: &Repeat) -> bool {
     (repeat.duration.time() - repeat.typical).abs() >= repeat.typical * FAR
 }
 

@@ -3,6 +3,7 @@
 
 use super::actions::{Action, Effect};
 use crate::evidence::Evidence;
+use crate::measurement::repeat_outliers::is_far;
 use crate::stage::StageLine;
 use crate::{imbalances, pauses};
 use rooflens_analysis::engine::baseline::Series;
@@ -133,15 +134,18 @@ fn of_stage(
     }
 }
 
-/// Whether an action is about stalls that one profiled capture has, and none of several unprofiled repeats.
+/// Whether an action is about stalls that one profiled capture has, and none of several unprofiled repeats; or that a cold
+/// first iteration has, and no warm repeat.
 pub(super) fn is_refuted(evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
     let Effect::Stalls(stage) = action.effect else {
         return false;
     };
-    let Some(series) = evidence.unprofiled_series(stage) else {
+    let Some(series) = evidence.repeats(stage) else {
         return false;
     };
-    captures(evidence, action, stage) == 1 && Count(series.repeats.len() as f64) >= ITERATIONS
+    let is_known =
+        Count(series.repeats.len() as f64) >= ITERATIONS || pauses::is_cold(evidence, stage);
+    captures(evidence, action, stage) == 1 && is_known
 }
 
 /// Captures that show the stalls of an action.
@@ -149,10 +153,11 @@ fn captures(evidence: &Evidence<'_>, action: &Action<'_>, stage: &StageLine) -> 
     let passes = action.finding.root.as_ref().map_or(1, |root| root.passes);
     // A slow repeat shows stalls in CPU code, and no others.
     let series = match action.finding.id {
-        pauses::RULE => evidence.unprofiled_series(stage),
+        pauses::RULE => evidence.repeats(stage),
         _ => None,
     };
-    let is_slow = series.is_some_and(|series| series.outliers().any(|repeat| repeat.z > Some(0.0)));
+    let mut outliers = series.into_iter().flat_map(Series::outliers);
+    let is_slow = outliers.any(|repeat| repeat.z > Some(0.0) && is_far(repeat));
     passes + usize::from(is_slow)
 }
 

@@ -56,7 +56,7 @@ class Line:
         times = self.work.source.repeats(self.stage)
         spans = [projection(one) for one in self.counted]
         own, usual = [end - start for start, end in spans], max(self.time, self.unprofiled)
-        # An outlier against two: of three iterations none is left out.
+        # An outlier against two others: of three iterations none is excluded.
         if len(own) == 3 and is_outlier(own[0], own[1:]):
             return max(own[0] - usual, 0)
         if len(times) < min(len(spans), 10):

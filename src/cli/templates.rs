@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use super::args::Templates;
@@ -12,6 +12,9 @@ use super::term::Term;
 use crate::bundle;
 use crate::render::TEMPLATES;
 use crate::render::brand::{Brand, MAX_LOGO};
+
+/// Bytes that all templates may have together.
+const MAX_TEMPLATES: usize = 64 << 20;
 
 /// `rooflens templates export`.
 pub(super) fn run(
@@ -67,23 +70,34 @@ pub(super) fn load(folder: Option<&Path>) -> Result<BTreeMap<String, Vec<u8>>, C
     let unreadable = |path: &Path, error: std::io::Error| {
         CliError::Usage(format!("cannot read templates {}: {error}", path.display()))
     };
-    let mut folders = vec![root.to_owned()];
+    let refused =
+        |path: &Path, reason| unreadable(path, std::io::Error::new(ErrorKind::Unsupported, reason));
+    let (mut folders, mut total_bytes) = (vec![root.to_owned()], 0);
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(&folder).map_err(|error| unreadable(&folder, error))? {
-            let path = entry.map_err(|error| unreadable(&folder, error))?.path();
-            if path.is_dir() {
+            let entry = entry.map_err(|error| unreadable(&folder, error))?;
+            let path = entry.path();
+            let kind = entry.file_type();
+            let kind = kind.map_err(|error| unreadable(&path, error))?;
+            if kind.is_dir() {
                 folders.push(path);
                 continue;
+            }
+            // A link may lead to what is no template, and into a circle.
+            if !kind.is_file() {
+                return Err(refused(&path, "it is a link or a device and no file"));
             }
             let name = path
                 .strip_prefix(root)
                 .unwrap_or(&path)
                 .to_string_lossy()
                 .replace('\\', "/");
-            files.insert(
-                name,
-                bundle::argument(&path).map_err(|error| unreadable(&path, error))?,
-            );
+            let bytes = bundle::argument(&path).map_err(|error| unreadable(&path, error))?;
+            total_bytes += bytes.len();
+            if total_bytes > MAX_TEMPLATES {
+                return Err(refused(&path, "the templates have more than 64 MiB"));
+            }
+            files.insert(name, bytes);
         }
     }
     Ok(files)

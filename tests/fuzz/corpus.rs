@@ -45,7 +45,9 @@ const QUERIES: [&str; 4] = [
 /// The inputs of a target.
 pub(crate) fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
-        "manifest" => vec![MANIFEST.to_vec()],
+        "manifest" | "validate" => vec![MANIFEST.to_vec()],
+        "serve-report" => files("tests/data/serving"),
+        "bench-report" => files("src/studies/microbench/testdata"),
         "workload" => vec![WORKLOAD.to_vec()],
         "query" => QUERIES.map(|query| query.as_bytes().to_vec()).to_vec(),
         "pages" | "redaction" => databases(),
@@ -90,6 +92,15 @@ fn seed(name: &str) -> Vec<u8> {
             .join(name),
     )
     .unwrap()
+}
+
+/// All files of a folder of the repository.
+fn files(folder: &str) -> Vec<Vec<u8>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
+    let entries = std::fs::read_dir(folder).unwrap().flatten();
+    let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths.iter().map(|path| beginning(path)).collect()
 }
 
 /// A small file of each format that the fixtures lack.

@@ -6,9 +6,14 @@ use std::time::{Duration, Instant};
 
 use rooflens::bundle::{self, ArtifactFile, PackOptions};
 use rooflens::diagnostic::{Diagnostics, Severity};
+use rooflens::document::Catalogue;
 use rooflens::hardware::Hardware;
 use rooflens::ingest::nsys;
+use rooflens::pipeline::{LoadTests, Microbenchmarks};
 use rooflens::query::{Database, MEMORY};
+use rooflens::render::{Format, RenderOptions, render};
+use rooflens::report::{Kind, Report};
+use rooflens::serving::analysis::{Options as LoadOptions, Results};
 use rooflens::session::Session;
 use rooflens::session::budget::{Inflation, rows_of};
 use rooflens::session::table::Cell;
@@ -33,6 +38,9 @@ pub(crate) const ALL: &[Target] = &[
     ("faults", faults),
     ("query", query),
     ("parquet", parquet),
+    ("serve-report", serve_report),
+    ("bench-report", bench_report),
+    ("validate", validate),
 ];
 
 /// A trace that other targets have next to what they change.
@@ -374,6 +382,63 @@ pub(crate) fn faults(data: &[u8]) {
         let told = |one: &rooflens::diagnostic::Diagnostic| one.severity >= Severity::Notice;
         assert!(diagnostics.iter().any(told), "what is lost is said");
     }
+}
+
+/// A result of a load test, with its report.
+pub(crate) fn serve_report(data: &[u8]) {
+    let (folder, began) = (folder(), Instant::now());
+    let path = folder.path().join("data.json");
+    write(&path, data);
+    let Ok(tests) = LoadTests::open(&[path], &[], &[], None, &mut |_| ()) else {
+        return;
+    };
+    if let Some(results) = Results::compute(&tests.input, &LoadOptions::default()) {
+        print(&tests.report(&results, Catalogue::english(), None));
+    }
+    assert!(
+        began.elapsed() < LONGEST,
+        "a load test takes {:?}",
+        began.elapsed()
+    );
+}
+
+/// Microbenchmarks, with their report.
+pub(crate) fn bench_report(data: &[u8]) {
+    let (folder, began) = (folder(), Instant::now());
+    let path = folder.path().join("data.json");
+    write(&path, data);
+    let Ok(microbenchmarks) = Microbenchmarks::open(&[path]) else {
+        return;
+    };
+    if !microbenchmarks.devices.is_empty() {
+        print(&microbenchmarks.report(Catalogue::english(), None));
+    }
+    assert!(
+        began.elapsed() < LONGEST,
+        "microbenchmarks take {:?}",
+        began.elapsed()
+    );
+}
+
+/// Pages and data of a report: no figure in them may be one that JSON cannot hold.
+fn print(report: &Report) {
+    for format in [Format::Markdown, Format::Json, Format::Html] {
+        let options = RenderOptions::default();
+        render(report, Kind::Report, format, &options).expect("a report has all formats");
+    }
+}
+
+/// A manifest that is checked, with the file that it lists.
+pub(crate) fn validate(data: &[u8]) {
+    let (folder, began) = (folder(), Instant::now());
+    write(&folder.path().join("trace.json"), TRACE.as_bytes());
+    write(&folder.path().join("manifest.json"), data);
+    let _ = bundle::validate(&[folder.path().to_owned()]);
+    assert!(
+        began.elapsed() < LONGEST,
+        "validation takes {:?}",
+        began.elapsed()
+    );
 }
 
 /// A query over a small session.

@@ -325,7 +325,77 @@ def lines(scale):
     return "events.jsonl", "\n".join([json.dumps(event), deep, strings, ""]).encode()
 
 
-ALL = [archive, zipped, deep, recordings, fields, sections, ranges_of_states, links, section_clones, names, regexes, streams, devices, columns, cells, passes,
+def packed(members):
+    """A packed archive of these files."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name, content in members:
+            entry = tarfile.TarInfo(f"bundle/{name}")
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return gzip.compress(out.getvalue(), 9, mtime=0)
+
+
+def members(scale):
+    """As many members as a folder may hold, of a byte each."""
+    return "members.tar.gz", packed((f"{at}.json", b"{") for at in range(9000 * scale))
+
+
+def empties(scale):
+    """Files that are nothing but empty streams."""
+    empty = gzip.compress(b"", 9, mtime=0) * 100_000 * scale
+    return "empties.tar.gz", packed((f"{at}.json.gz", empty) for at in range(20))
+
+
+def load_tests(scale):
+    """Results of many load tests."""
+    requests = [0.001] * 500 * scale
+    one = json.dumps({"backend": "vllm", "model_id": "m", "completed": 500 * scale, "duration": 9.0, "ttfts": requests, "itls": [requests] * 9,
+                      "input_lens": [1] * 500 * scale, "output_lens": [1] * 500 * scale}).encode()
+    return "load-tests.tar.gz", packed((f"{at}.json", one) for at in range(100))
+
+
+def benchmarks(scale):
+    """Many results of microbenchmarks, all of values and none of sense."""
+    one = json.dumps({"version": 1, "devices": [{"name": "g", "results": [{}] * 10_000 * scale}]}).encode()
+    return "benchmarks.tar.gz", packed((f"bench-{at}.json", one) for at in range(100))
+
+
+def stack(scale):
+    """Ranges in ranges, deeper than any stack."""
+    count = 100_000 * scale
+    return "stack.sqlite", export([(50, 90, 0, 7, 1, 0)], [(at, 4 * count - at, 59, "r") for at in range(count)], ["k"])
+
+
+def large_page(scale):
+    """A raw page of short rows."""
+    head = '"ID","Process ID","Process Name","Kernel Name","Device","Context","gpu__time_duration.sum"\n"","","","","","","ns"\n'
+    return "large-page.csv", (head + "\n".join(f"{at},7,p,k,0,1,9" for at in range(550_000 * scale)) + "\n").encode()
+
+
+def large_sums(scale):
+    """A sum of as many kernels."""
+    head = "Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name\n"
+    return "large-sums.csv", (head + "\n".join(f"0.0,1,1,1.0,1.0,1,1,0.0,k{at}" for at in range(300_000 * scale)) + "\n").encode()
+
+
+def large_report(scale):
+    """Launches of two bytes."""
+    return "large-launches.ncu-rep", report([KERNEL] * 1_400_000 * scale, ["a"])
+
+
+def large_names(scale):
+    """Names of metrics, and launches."""
+    return "large-names.ncu-rep", report([KERNEL] * 400_000 * scale, [f"n{at}" for at in range(800_000 * scale)])
+
+
+def large_states(scale):
+    """Launches within many ranges."""
+    domain = message(2, *[message(3, message(1, "a"))] * 30)
+    return "large-states.ncu-rep", report([KERNEL + message(21, message(2, domain))] * 60_000 * scale, ["a"])
+
+
+ALL = [members, empties, load_tests, benchmarks, stack, large_page, large_sums, large_report, large_names, large_states, archive, zipped, deep, recordings, fields, sections, ranges_of_states, links, section_clones, names, regexes, streams, devices, columns, cells, passes,
        long_name, crossing, crossing_all, crossing_names, nested,
        *map(many, MANY), *map(launches, ["kernels", "devices"]), samples, facts, lines]
 

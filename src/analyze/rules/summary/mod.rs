@@ -205,8 +205,7 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
         sentences.push(say!(
             evidence,
             "summary.faster_gpus",
-            helped = join(&helped),
-            first = whole.after.first().map(|_| ""),
+            helped = join(&helped)
         ));
     }
     if !waiting.is_empty() && helped.is_empty() {

@@ -100,7 +100,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 71] = {
+static REMEDIES: [Remedy; 70] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -207,7 +207,6 @@ static REMEDIES: [Remedy; 71] = {
         remedy("gemm-roofline", "", Kernels, &[Upkeep]),
         remedy("gemm-bandwidth", "", Kernels, &[Upkeep]),
         remedy("decode-bandwidth", "", Kernels, &[Accuracy, Upkeep]),
-        remedy("attention-cache", "", Kernels, &[Rounding]),
         remedy("profiled-bound", "", Kernels, &[Upkeep]),
         remedy("bank-conflicts", "", Kernels, &[Upkeep]),
         remedy("uncoalesced-access", "", Kernels, &[Upkeep]),
@@ -234,7 +233,7 @@ const COLLECTION: &str =
 const LOADER: &str = "loader = torch.utils.data.DataLoader(\n    dataset, batch_size, num_workers=8, prefetch_factor=4,\n    pin_memory=True, persistent_workers=True,\n)";
 const LAYOUT: &str = "model = model.to(memory_format=torch.channels_last)\nimages = images.to(memory_format=torch.channels_last)";
 const PINNED: &str = "batch = batch.pin_memory().to(\"cuda\", non_blocking=True)";
-const STREAM: &str = "copies = torch.cuda.Stream()  # one a direction\nwith torch.cuda.stream(copies):\n    following = pinned.to(\"cuda\", non_blocking=True)  # while kernels of `batch` run\ntorch.cuda.current_stream().wait_stream(copies)  # before the kernels that read it";
+const STREAM: &str = "copies = torch.cuda.Stream()  # one per direction\nwith torch.cuda.stream(copies):\n    following = pinned.to(\"cuda\", non_blocking=True)  # while kernels of `batch` run\ntorch.cuda.current_stream().wait_stream(copies)  # before the kernels that read it";
 const AUTOCAST: &str =
     "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n    loss = model(batch)";
 const AUTOCAST_INFERENCE: &str =

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use rooflens::Capture;
 use rooflens::analysis::engine::classify::KernelClass;
-use rooflens::compare::account::Part;
+use rooflens::compare::account::{Explained, Part};
 use rooflens::compare::conditions::Subject;
 use rooflens::compare::explanations::Reason;
 use rooflens::compare::kernels::{Fate, Use};
@@ -558,7 +558,7 @@ fn check_explanations(comparison: &Comparison) {
     let mut stages: Vec<&str> = comparison
         .explanations
         .iter()
-        .filter(|row| !row.is_between)
+        .filter(|row| row.explained == Explained::Iteration)
         .map(|row| row.stage.as_str())
         .collect();
     stages.dedup();
@@ -569,7 +569,7 @@ fn check_explanations(comparison: &Comparison) {
         let rows = comparison
             .explanations
             .iter()
-            .filter(|row| row.stage == stage && !row.is_between);
+            .filter(|row| row.stage == stage && row.explained == Explained::Iteration);
         let explained: f64 = rows.map(|row| row.time.0).sum();
         assert!(
             (explained - sum.0 as f64).abs() <= 1.0,

@@ -7,7 +7,10 @@ use rooflens_units::Ratio;
 
 use crate::evidence::Evidence;
 
-/// Share of the captured time that a part needs to be named.
+/// Share of the captured time that an excluded part needs to be named.
+const LARGE: Ratio = Ratio(0.05);
+
+/// The same of a stage without figures.
 const NAMED: Ratio = Ratio(0.005);
 
 /// What the figures are about.
@@ -53,7 +56,7 @@ fn sentence(evidence: &Evidence<'_>, account: &Account) -> Vec<Inline> {
     let mut add = |key: &str, is_part: &dyn Fn(Phase) -> bool| {
         let of_part = account.of_phases().filter(|(phase, _)| is_part(*phase));
         let share = Ratio::of(of_part.map(|(_, time)| time).sum(), total);
-        if share >= NAMED {
+        if share >= LARGE {
             let share = [("share", Arg::from(share))];
             parts.push(evidence.text.line(key, &share));
         }

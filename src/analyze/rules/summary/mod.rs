@@ -38,7 +38,8 @@ use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
 /// Remarks on the measurement that stand next to the conclusions.
 const SHOWN_LIMITS: usize = 5;
 
-/// Caveats on the first page; the quality of the measurement has the others.
+/// Caveats and actions on the first page together; the quality of the measurement has the other caveats.
+const SHOWN_ITEMS: usize = 5;
 const SHOWN_CAVEATS: usize = 3;
 
 /// Leaves without an action that the report lists.
@@ -115,7 +116,8 @@ pub(crate) fn summary(
         content.blocks.push(Block::Prose(faster));
     }
     let mut caveats = limits(evidence, findings, &actions);
-    content.caveats = caveats.split_off(caveats.len().min(SHOWN_CAVEATS));
+    let shown = shown_caveats(&actions);
+    content.caveats = caveats.split_off(caveats.len().min(shown));
     if !caveats.is_empty() {
         let heading = evidence.text.line("summary.limits", &[]);
         content.blocks.push(Block::Heading(heading));
@@ -600,6 +602,11 @@ fn unmarked(evidence: &Evidence<'_>, line: &StageLine) -> Option<Vec<Inline>> {
     is_of_profiler.then(|| say!(evidence, "summary.by_profiler", stage = stage))
 }
 
+/// Caveats that find room on one page next to the actions.
+fn shown_caveats(actions: &[Action<'_>]) -> usize {
+    (SHOWN_ITEMS - actions.len()).min(SHOWN_CAVEATS)
+}
+
 /// How far the figures carry.
 fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) -> Sentences {
     let coverage = coverage::coverage(evidence);
@@ -636,7 +643,8 @@ fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>])
     sentences.extend(remarks(findings, false));
     // The page says what its figures are about, whatever else there is to say.
     if let Some(line) = coverage.line {
-        sentences.insert(sentences.len().min(SHOWN_CAVEATS - 1), line);
+        let last = shown_caveats(actions) - 1;
+        sentences.insert(sentences.len().min(last), line);
     }
     sentences
 }

@@ -6,7 +6,7 @@ use rooflens_document::{Inline, Quantity};
 use rooflens_session::Arrange;
 
 /// Reasons that the line names.
-const SHOWN: usize = 3;
+const SHOWN: usize = 2;
 
 /// The number of rules without data, and what most of them lack; none if all could judge.
 pub(super) fn line(

@@ -107,7 +107,10 @@ fn verify(
             actions = (number > 0).then(|| Quantity::count(number as u64 + 1)),
         );
     }
-    if let Some(next) = &action.finding.next {
+    // The finding of a third action has its next step: the page has no room for it.
+    if let Some(next) = &action.finding.next
+        && number < WITH_NEXT
+    {
         if !line.is_empty() {
             line.push(evidence.text.space().into());
         }
@@ -115,6 +118,9 @@ fn verify(
     }
     line
 }
+
+/// Cards that name what to capture next.
+const WITH_NEXT: usize = 2;
 
 /// Figures that a card names.
 const SHOWN_FIGURES: usize = 1;

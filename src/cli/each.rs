@@ -23,7 +23,7 @@ use crate::diagnostic::{Diagnostic, Severity};
 
 /// Writes a report of each input into a folder of its own. What fails is listed at the end, in the order of the inputs.
 pub(super) fn run(args: &Report, jobs: NonZeroUsize, term: &mut Term) -> Result<(), CliError> {
-    let program = env::current_exe().map_err(cannot_start)?;
+    let program = env::current_exe().map_err(|error| cannot_start(&error))?;
     let folders = folders(&args.input.paths, place(&args.output.outputs)?);
     let mut words = words(args);
     let threads = rayon::current_num_threads() / jobs;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Report, jobs: NonZeroUsize, term: &mut Term) -> Result<
     }
 }
 
-fn cannot_start(error: io::Error) -> CliError {
+fn cannot_start(error: &io::Error) -> CliError {
     CliError::unusable(format!("cannot start rooflens again: {error}"))
 }
 
@@ -80,7 +80,7 @@ fn cannot_start(error: io::Error) -> CliError {
 fn failure(ended: io::Result<Ended>) -> Option<String> {
     let ended = match ended {
         Ok(ended) => ended,
-        Err(error) => return Some(cannot_start(error).to_string()),
+        Err(error) => return Some(cannot_start(&error).to_string()),
     };
     if ended.status.success() {
         return None;

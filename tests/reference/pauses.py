@@ -5,7 +5,7 @@ usage: pauses.py EXPORT STAGE SKIP [OTHER …]
 STAGE is the name of NVTX ranges of one process on one GPU, SKIP the number of leading instances that do not count, OTHER
 the names of the other stages. Prints idle time in host code by instance, what of it lies beyond the median
 (docs/findings.md, `host-pauses`), the time of all instances that count, and what the longest gaps are ended by, by their
-host code and as many as lie within what is beyond the median.
+host code and as many as lie, the last one for the most part, within what is beyond the median.
 Causes are those of idle.py. The numbers of tests/fixtures/idle.rs come from here.
 """
 
@@ -43,7 +43,7 @@ def main(path, stage, skip, *others):
     names, lengths = collections.Counter(), collections.Counter()
     stalls = [(parts["host_code"], end) for (_, end, _), parts in longest if parts.most_common(1)[0][0] == "host_code"]
     for time, end in sorted(stalls, key=lambda stall: -stall[0]):
-        if sum(lengths.values()) + time > beyond:
+        if sum(lengths.values()) + time / 2 > beyond:
             break
         names[capture.kernels[ended_by[end]]] += 1
         lengths[capture.kernels[ended_by[end]]] += time

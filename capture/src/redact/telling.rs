@@ -293,7 +293,11 @@ fn after_names(text: &str) -> Vec<Span> {
         let head = text[..at].trim_end_matches([' ', '"', '\'', '\\', ']']);
         let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
         let name = &head[head.trim_end_matches(is_name).len()..];
-        let found = telling(name).filter(|found| separator != "," || *found == Telling::Strong);
+        let before = head[..head.len() - name.len()].trim_end_matches([' ', '"', '\'', '\\']);
+        let found = telling(name).filter(|found| {
+            // In a list, what follows a telling word is any other word.
+            separator != "," || *found == Telling::Strong && before.ends_with('(')
+        });
         let Some(telling) = found else { continue };
         let start = at + separator.len();
         let value = text[start..].trim_start_matches([' ', '"', '\'', '\\']);

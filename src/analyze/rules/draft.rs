@@ -58,6 +58,7 @@ enum Cause {
     OfKeys {
         cause: &'static str,
         action: &'static str,
+        condition: Option<&'static str>,
     },
     Words(Box<Root>),
 }
@@ -79,7 +80,19 @@ impl Draft {
 
     /// The cause that these messages say; the condition is the rule's.
     pub(crate) fn root(mut self, cause: &'static str, action: &'static str) -> Self {
-        self.root = Cause::OfKeys { cause, action };
+        self.root = Cause::OfKeys {
+            cause,
+            action,
+            condition: None,
+        };
+        self
+    }
+
+    /// What must hold for the action of [`Draft::root`], by its key.
+    pub(crate) fn only_if(mut self, key: &'static str) -> Self {
+        if let Cause::OfKeys { condition, .. } = &mut self.root {
+            *condition = Some(key);
+        }
         self
     }
 
@@ -171,10 +184,14 @@ impl Draft {
         finding.root = match &self.root {
             Cause::Unknown => None,
             Cause::Words(root) => Some((**root).clone()),
-            Cause::OfKeys { cause, action } => Some(Root {
+            Cause::OfKeys {
+                cause,
+                action,
+                condition,
+            } => Some(Root {
                 cause: line(cause).unwrap_or_default(),
                 action: line(action).unwrap_or_default(),
-                condition: None,
+                condition: condition.and_then(line),
                 passes: 1,
             }),
             Cause::OfRule => Some(Root {

@@ -69,9 +69,7 @@ fn of_stage(
     let times = repeats.clone().or_else(|| iterations(evidence, stage));
     let interval = times.as_ref().and_then(interval);
     let scatter = interval.map(Interval::half);
-    let (low, high) = interval
-        .map(|interval| (interval.low, interval.high))
-        .unzip();
+    let within = interval.map(|interval| interval.words(evidence));
     let share = gain.share();
     if let Some(interval) = interval
         && interval.half() >= share
@@ -79,8 +77,7 @@ fn of_stage(
         let why = say!(
             evidence,
             "summary.scattered",
-            low = interval.low,
-            high = interval.high
+            within = interval.words(evidence)
         );
         return (Confidence::Low, why);
     }
@@ -101,8 +98,7 @@ fn of_stage(
                 "summary.capped",
                 count = count,
                 repeats = repeats,
-                low = low,
-                high = high
+                within = within
             );
             (level, why)
         }
@@ -113,13 +109,7 @@ fn of_stage(
             };
             (
                 level,
-                say!(
-                    evidence,
-                    "summary.profiled",
-                    count = count,
-                    low = low,
-                    high = high
-                ),
+                say!(evidence, "summary.profiled", count = count, within = within),
             )
         }
         // Names of the program's own kernels promise nothing.
@@ -184,19 +174,15 @@ fn of_stalls(
             Confidence::Low,
             say!(evidence, "summary.few", count = count),
         ),
-        _ => {
-            let (low, high) = (None::<Ratio>, None::<Ratio>);
-            (
-                Confidence::Medium,
-                say!(
-                    evidence,
-                    "summary.profiled",
-                    count = count,
-                    low = low,
-                    high = high
-                ),
-            )
-        }
+        _ => (
+            Confidence::Medium,
+            say!(
+                evidence,
+                "summary.profiled",
+                count = count,
+                within = None::<String>
+            ),
+        ),
     }
 }
 
@@ -217,11 +203,15 @@ fn iterations(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Statistics> 
     Statistics::of(&times.map(|time| time.0).collect::<Vec<_>>())
 }
 
-/// The 95 % interval of a median, as shares of it.
+/// Times below which the bootstrap of their median is no more than their range, which covers the median in less than 95 %.
+const FEW: usize = 6;
+
+/// The 95 % interval of a median, or the range of few times, as shares of the median.
 #[derive(Clone, Copy)]
 struct Interval {
     low: Ratio,
     high: Ratio,
+    is_range: bool,
 }
 
 impl Interval {
@@ -229,12 +219,29 @@ impl Interval {
     fn half(self) -> Ratio {
         Ratio((self.high.0 - self.low.0) / 2.0)
     }
+
+    fn words(self, evidence: &Evidence<'_>) -> String {
+        match self.is_range {
+            true => words!(evidence, "summary.range", low = self.low, high = self.high),
+            false => words!(
+                evidence,
+                "summary.interval",
+                low = self.low,
+                high = self.high
+            ),
+        }
+    }
 }
 
 fn interval(times: &Statistics) -> Option<Interval> {
-    let (low, high) = times.median_interval?;
-    (times.median > 0.0).then(|| Interval {
+    let is_range = times.n < FEW;
+    let (low, high) = match is_range {
+        true => (times.min, times.max),
+        false => times.median_interval?,
+    };
+    (times.n > 1 && times.median > 0.0).then(|| Interval {
         low: Ratio(low / times.median),
         high: Ratio(high / times.median),
+        is_range,
     })
 }

@@ -79,13 +79,13 @@ fn confidence(made: &Made, rule: &Rule) -> String {
 fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little() {
     let of = |made: &Made| confidence(made, rule("launch-bound"));
     // Of three resampled values two are the least in 7 of 27 cases: the interval is all of 6900 to 7100.
-    let high = "summary.high{why=summary.capped{count=10, repeats=3, low=98.6 %, high=101 %}}";
+    let high = "summary.high{why=summary.capped{count=10, repeats=3, within=summary.range{low=98.6 %, high=101 %}}}";
     assert_eq!(of(&launching()), high);
     let mut few = launching();
     (few.stages[0].counted, few.stages[0].of_loop) = (Count(2.0), Time(1400.0));
     assert_eq!(
         of(&few),
-        "summary.medium{why=summary.capped{count=2, repeats=3, low=98.6 %, high=101 %}}"
+        "summary.medium{why=summary.capped{count=2, repeats=3, within=summary.range{low=98.6 %, high=101 %}}}"
     );
     let profiled = decode().idle(Cause::Launching, 600.0);
     assert_eq!(
@@ -103,7 +103,7 @@ fn confidence_needs_three_iterations_and_three_warm_repeats_that_scatter_little(
     assert!(of(&wide).starts_with("summary.medium{"), "{}", of(&wide));
     // 4100 of 7000 are 58.6 %.
     let scattered = launching_unprofiled(&[2900, 7000, 11_100]);
-    let low = "summary.low{why=summary.scattered{low=41.4 %, high=159 %}}";
+    let low = "summary.low{why=summary.scattered{within=summary.range{low=41.4 %, high=159 %}}}";
     assert_eq!(of(&scattered), low);
 }
 

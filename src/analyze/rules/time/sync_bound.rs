@@ -114,6 +114,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
             .advice("advice_value"),
         Some(Wait::Data) if is_batchable(idle) => draft
             .root("root_cause_batch", "root_action_batch")
+            .only_if("root_if_batch")
             .advice("advice_batch"),
         Some(Wait::Data) => draft
             .root("root_cause_data", "root_action_data")

@@ -37,8 +37,8 @@ impl FromIterator<(i64, Box<str>)> for Names {
     fn from_iter<I: IntoIterator<Item = (i64, Box<str>)>>(texts: I) -> Self {
         let mut names = Self::default();
         for (id, text) in texts {
-            let is_other = |known: &Box<str>| *known != text;
-            names.conflicts += u64::from(names.texts.get(&id).is_some_and(is_other));
+            let is_other = names.get(id).is_some_and(|known| known != &*text);
+            names.conflicts += u64::from(is_other);
             names.texts.insert(id, text);
         }
         names

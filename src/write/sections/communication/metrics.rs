@@ -137,7 +137,7 @@ pub(super) fn bus(context: &Context<'_>, ranks: &Ranks) -> Vec<Metric> {
             ..of_run(&ranks.run)
         };
         let Some(rate) = sum.rate() else {
-            return BUS_BANDWIDTH.unavailable(scope, no_sizes(context, member));
+            return BUS_BANDWIDTH.unavailable(scope, no_sizes(&context.in_english(), member));
         };
         let mut basis = format!(
             "Σ message × bus factor = {} B / {} ns of {} collectives, of {} of them the time on the last rank to come",

@@ -63,13 +63,8 @@ pub(super) fn run(args: &Report, jobs: NonZeroUsize, term: &mut Term) -> Result<
         .into_inner()
         .unwrap_or_else(PoisonError::into_inner);
     failures.sort_by_key(|(number, _)| *number);
-    for (_, failed) in &failures {
-        term.diagnostic(failed);
-    }
-    match failures.len() {
-        0 => Ok(()),
-        count => Err(CliError::Errors(count)),
-    }
+    let failures: Vec<Diagnostic> = failures.into_iter().map(|(_, failed)| failed).collect();
+    term.failures(&failures)
 }
 
 fn cannot_start(error: &io::Error) -> CliError {

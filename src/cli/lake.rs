@@ -111,7 +111,7 @@ mod with_tables {
         for (path, error) in &failed {
             errors.push(failure(error).artifact(path.display().to_string()));
         }
-        end(&errors, term)
+        term.failures(&errors)
     }
 
     fn publish(lake: &Lake, all: Receiver<Vec<Staged>>) -> Result<Vec<Added>, LakeError> {
@@ -120,17 +120,6 @@ mod with_tables {
             added.extend(lake.publish(staged)?);
         }
         Ok(added)
-    }
-
-    /// Prints all that failed. The exit code says that something did.
-    fn end(errors: &[Diagnostic], term: &mut Term) -> Result<(), CliError> {
-        for error in errors {
-            term.diagnostic(error);
-        }
-        match errors.len() {
-            0 => Ok(()),
-            count => Err(CliError::Errors(count)),
-        }
     }
 
     fn failure(error: &impl ToString) -> Diagnostic {
@@ -202,7 +191,7 @@ mod with_tables {
         let (root, folders) = (root.display(), compacted.folders);
         term.note(&format!("{root}: {folders} folders merged"));
         let errors: Vec<Diagnostic> = compacted.errors.iter().map(failure).collect();
-        end(&errors, term)
+        term.failures(&errors)
     }
 
     /// Answers SQL, or that of a file.
@@ -239,7 +228,7 @@ mod with_tables {
         })?;
         work(&asked, term)?;
         let errors: Vec<Diagnostic> = unread.into_inner().values().map(failure).collect();
-        end(&errors, term)
+        term.failures(&errors)
     }
 
     impl From<LakeError> for CliError {

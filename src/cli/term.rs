@@ -97,6 +97,17 @@ impl Term {
         }
     }
 
+    /// Each failure, however alike they are. The error makes the exit code say that there were some.
+    pub(super) fn failures(&mut self, failures: &[Diagnostic]) -> Result<(), CliError> {
+        for failure in failures {
+            self.diagnostic(failure);
+        }
+        match failures.len() {
+            0 => Ok(()),
+            count => Err(CliError::Errors(count)),
+        }
+    }
+
     /// Diagnostics on standard error: of those that differ in the artifact only, the first [`MOST_ALIKE`] and a count.
     pub(super) fn diagnostics<'a>(
         &mut self,

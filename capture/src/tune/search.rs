@@ -112,13 +112,8 @@ pub(super) fn search(
         true => search.ranked(),
         false => confirmed,
     };
-    let mut best: Option<(Setting, f64)> = None;
-    for (setting, score) in scores {
-        if best.as_ref().is_none_or(|(_, most)| score > *most) {
-            best = Some((setting, score));
-        }
-    }
-    best
+    let scores = scores.into_iter();
+    scores.reduce(|best, next| if next.1 > best.1 { next } else { best })
 }
 
 impl<B: Bench> Search<'_, B> {

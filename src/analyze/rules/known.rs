@@ -3,12 +3,10 @@
 //! What the host does before the first and after the last operation of an iteration lies between stages. A loss is
 //! therefore one of the measured loop, if most of it lies there, and else one of each stage.
 
-use std::collections::BTreeMap;
-
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::time::idle::between::Between;
 use rooflens_analysis::time::idle::line::Parts;
-use rooflens_analysis::time::idle::sources::{ActivityIdle, Recurs, Sources, WINDOWS};
+use rooflens_analysis::time::idle::sources::{ActivityIdle, IdleSource, Recurs, Sources, WINDOWS};
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity};
 use rooflens_session::{Arrange, Ns, ProcessId, Session, StrId};
@@ -415,12 +413,25 @@ fn differs(stage: &StageLine, idle: &StageIdle) -> bool {
 
 /// The names that say what the host did, the most time first.
 fn names(session: &Session, sources: &[&Sources], activities: &[Activity]) -> Vec<StrId> {
+    let times = times_by_name(session, sources, activities, |_| true);
+    times.into_iter().map(|(name, _)| name).collect()
+}
+
+/// The same with the time of each, of the sources that count.
+pub(crate) fn times_by_name(
+    session: &Session,
+    sources: &[&Sources],
+    activities: &[Activity],
+    counts: impl Fn(&IdleSource) -> bool,
+) -> Vec<(StrId, Ns)> {
     let mut times: Vec<(StrId, Ns)> = Vec::new();
     for of_window in sources {
         for activity in activities {
             let idle = of_window.of(*activity).into_iter();
             for source in idle.flat_map(|idle| &idle.sources) {
-                let Some(name) = source.subject else { continue };
+                let Some(name) = source.subject.filter(|_| counts(source)) else {
+                    continue;
+                };
                 match times.iter_mut().find(|(other, _)| *other == name) {
                     Some((_, time)) => *time += source.time,
                     None => times.push((name, source.time)),
@@ -432,7 +443,7 @@ fn names(session: &Session, sources: &[&Sources], activities: &[Activity]) -> Ve
         let by_name = || session.text(a.0).cmp(session.text(b.0));
         b.1.cmp(&a.1).then_with(by_name)
     });
-    times.into_iter().map(|(name, _)| name).collect()
+    times
 }
 
 /// The same of a stage; where its pass names less than half of the time, those of another pass with this stage.
@@ -688,24 +699,6 @@ pub(crate) struct Place {
     pub(crate) time: Ns,
     /// Its share of the idle time that has no other name.
     pub(crate) share: Ratio,
-}
-
-/// The wait for data after which the host works while the GPU is idle, by the name of its mark, and the time of that.
-pub(crate) fn data_wait(sources: &[&Sources]) -> Option<(StrId, Ns)> {
-    let mut times: BTreeMap<StrId, Ns> = BTreeMap::new();
-    let of_waits = sources
-        .iter()
-        .filter_map(|sources| sources.of(Activity::Synchronization));
-    for source in of_waits.flat_map(|idle| &idle.sources) {
-        if source.cause == Cause::HostCode
-            && let Some(subject) = source.subject
-        {
-            *times.entry(subject).or_default() += source.time;
-        }
-    }
-    times
-        .into_iter()
-        .max_by_key(|(subject, time)| (*time, *subject))
 }
 
 /// The range, operator or function in which the host computes for most of some idle time that has no other name.

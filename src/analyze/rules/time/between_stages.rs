@@ -6,9 +6,9 @@ use crate::known::{self, Lost};
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::{Workload, workload};
 use crate::time::sync_bound;
-use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
+use rooflens_analysis::time::idle::{Activity, Cause};
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_session::{Arrange, Ns, StrId};
 use rooflens_units::{Ratio, Time};
@@ -127,11 +127,15 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         let root = launching_root(evidence);
         return Some(draft.advice("advice_launching").known_cause(Some(root)));
     }
-    let data_wait = known::data_wait(&sources).filter(|(name, time)| {
+    // The wait after which the host works for most of the time.
+    let waits = known::times_by_name(session, &sources, &[Activity::Synchronization], |source| {
+        source.cause == Cause::HostCode
+    });
+    let data_wait = waits.first().filter(|(name, time)| {
         sync_bound::reads_data(session.text(*name)) && Ratio::of(time.time(), idle) >= COVERED
     });
     let draft = match data_wait {
-        Some((name, _)) => draft.known_cause(Some(data_root(evidence, name))),
+        Some((name, _)) => draft.known_cause(Some(data_root(evidence, *name))),
         None => draft.cause_if(place.is_some()),
     };
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))

@@ -1,7 +1,5 @@
 //! The GPU runs dry while the host waits for it.
 
-use std::collections::BTreeMap;
-
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Lost};
@@ -10,7 +8,6 @@ use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::Inline;
-use rooflens_session::StrId;
 use rooflens_stats::median;
 use rooflens_units::{Ns, Ratio, Time};
 
@@ -112,7 +109,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Value) => draft
             .root("root_cause_value", "root_action_value")
             .advice("advice_value"),
-        Some(Wait::Data) if is_batchable(idle) => draft
+        Some(Wait::Data) if is_batchable(evidence, idle) => draft
             .root("root_cause_batch", "root_action_batch")
             .only_if("root_if_batch")
             .advice("advice_batch"),
@@ -127,19 +124,15 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
 const LOOP: f64 = 3.0;
 
 /// Whether the call with most of the idle time is in a loop: it waits several times an iteration by itself.
-fn is_batchable(idle: &StageIdle) -> bool {
-    let of_waits = idle.sources.of(Activity::Synchronization);
-    let sources = of_waits.into_iter().flat_map(|idle| &idle.sources);
-    let mut calls: BTreeMap<StrId, (Ns, u64)> = BTreeMap::new();
-    for source in sources {
-        if let Some(subject) = source.subject {
-            let (time, gaps) = calls.entry(subject).or_default();
-            *time += source.time;
-            *gaps = (*gaps).max(source.gaps);
-        }
-    }
-    let most = calls.into_values().max();
-    most.is_some_and(|(_, gaps)| gaps as f64 >= LOOP * idle.sources.windows as f64)
+fn is_batchable(evidence: &Evidence<'_>, idle: &StageIdle) -> bool {
+    let waits = [Activity::Synchronization];
+    let calls = known::times_by_name(evidence.session, &[&idle.sources], &waits, |_| true);
+    let call = calls.first().map(|(name, _)| *name);
+    let of_waits = idle.sources.of(Activity::Synchronization).into_iter();
+    let sources = of_waits.flat_map(|idle| &idle.sources);
+    let of_call = sources.filter(|source| call.is_some() && source.subject == call);
+    let gaps = of_call.map(|source| source.gaps).max();
+    gaps.is_some_and(|gaps| gaps as f64 >= LOOP * idle.sources.windows as f64)
 }
 
 /// Whether a typical iteration waits in a loop.

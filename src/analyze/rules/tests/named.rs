@@ -226,6 +226,44 @@ fn a_loop_of_waits_comes_before_launches() {
     assert!(waits > launches, "{found:?}");
 }
 
+/// What the finding of a rule says to do.
+fn action(session: &Session, id: &str) -> String {
+    with_results(session, |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let findings = judge(&evidence).0.findings;
+        let mut of_rule = findings.iter().filter(|finding| finding.id == id);
+        let root = of_rule.next().and_then(|finding| finding.root.as_ref());
+        root.expect("a known cause").action.clone()
+    })
+}
+
+/// A tensor of 8 kB is read once in each step, or three times in the same line.
+#[test]
+fn a_loop_that_reads_tensors_is_batched() {
+    let read = |start: i64| {
+        let us = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        format!(
+            "range rooflens:tolist at a.py:7 {}
+             launch {} -> axpy {}
+             cudaMemcpyAsync {} -> memcpy DtoH pinned 8000B {}
+             cudaStreamSynchronize {}\n",
+            us(0, 30),
+            us(5, 7),
+            us(8, 9),
+            us(10, 12),
+            us(13, 14),
+            us(12, 16),
+        )
+    };
+    let of = |starts: &[i64]| {
+        let reads: String = starts.iter().map(|start| read(*start)).collect();
+        action(&steps(&reads, ""), "sync-bound")
+    };
+    let (once, often) = (of(&[200]), of(&[200, 400, 600]));
+    assert!(once.starts_with("sync_bound.root_action_data"), "{once}");
+    assert!(often.starts_with("sync_bound.root_action_batch"), "{often}");
+}
+
 /// Three masks as indices in each step, with kernels and copies of 1 µs: 900 - 2 * 100 - 3 * 2 = 694 µs are idle.
 #[test]
 fn a_mask_as_index_takes_the_launches_of_its_layer() {

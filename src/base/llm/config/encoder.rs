@@ -47,12 +47,18 @@ fn text(name: &str, keys: &Keys<'_>, llm: &mut Llm) {
     llm.tables = hidden * (llm.vocab + keys.or(&["max_position_embeddings"], 512) + types);
     llm.vectors = 2 * hidden;
     layers(keys, llm, true);
+    // The generator of Electra has sizes of its own.
+    if name != "electra" && is_for(keys, "ForMaskedLM") {
+        // A dense layer with a norm, and a projection to the vocabulary with a bias of its own.
+        llm.matrices
+            .push(Matrix::new(Part::Other, "head dense", hidden, hidden).bias(true));
+        llm.vectors += 2 * hidden + llm.vocab;
+        llm.tied = keys.flag("tie_word_embeddings", true);
+        llm.head = Some(Matrix::head(hidden, llm.vocab, false));
+        return;
+    }
     if name != "distilbert" {
-        llm.matrices.push(
-            Matrix::new(Part::Other, "pooler", hidden, hidden)
-                .bias(true)
-                .rows(1),
-        );
+        llm.matrices.push(pooler(hidden));
     }
     llm.remarks
         .push("the encoder is counted, without a head for a task".to_owned());
@@ -77,21 +83,24 @@ fn image(keys: &Keys<'_>, llm: &mut Llm) {
         .value("id2label")
         .and_then(Value::as_object)
         .map(serde_json::Map::len);
-    let named = |list: &&[Value]| {
-        list.iter().any(|class| {
-            class
-                .as_str()
-                .is_some_and(|name| name.ends_with("ForImageClassification"))
-        })
-    };
-    if keys.list("architectures").filter(named).is_some() {
+    if is_for(keys, "ForImageClassification") {
         llm.vocab = labels.map_or(2, |count| count as u64);
         llm.head = Some(Matrix::head(hidden, llm.vocab, true));
     } else {
-        llm.matrices.push(
-            Matrix::new(Part::Other, "pooler", hidden, hidden)
-                .bias(true)
-                .rows(1),
-        );
+        llm.matrices.push(pooler(hidden));
     }
+}
+
+/// A dense layer of the first token of a sequence.
+fn pooler(hidden: u64) -> Matrix {
+    Matrix::new(Part::Other, "pooler", hidden, hidden)
+        .bias(true)
+        .rows(1)
+}
+
+/// Whether the config is of a class with such a name.
+fn is_for(keys: &Keys<'_>, task: &str) -> bool {
+    let classes = keys.list("architectures").unwrap_or_default();
+    let mut names = classes.iter().filter_map(Value::as_str);
+    names.any(|name| name.ends_with(task))
 }

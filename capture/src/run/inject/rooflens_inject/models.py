@@ -306,6 +306,8 @@ def describe(module):
     found["parameters"], found["layers"] = dict(sizes), dict(kinds)
     if hasattr(config, "to_dict"):
         found["config"] = config.to_dict()
+        # A config that was not saved does not name the class, and so not the head.
+        found["config"]["architectures"] = found["config"].get("architectures") or [found["class"]]
         found["attention"] = getattr(config, "_attn_implementation", None)
     else:
         found["config"] = loading.quiet(vit_config)(module, sum(sizes.values()))

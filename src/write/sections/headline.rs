@@ -209,7 +209,8 @@ fn sizes(context: &Context<'_>) -> String {
     let mut stages = context.facts.stages.iter();
     let trains = stages.any(|stage| stage.kind.is_training_only());
     let mut sizes = Vec::new();
-    if let Some(size) = size(context, workload.batch, |sizes| sizes.batch) {
+    let batch = batch_of_update(context).or(workload.batch);
+    if let Some(size) = size(context, batch, |sizes| sizes.batch) {
         sizes.push(words!(context, "headline.batch", size = size));
     }
     if let Some(size) = size(context, workload.prompt_tokens, |sizes| sizes.tokens) {
@@ -231,6 +232,15 @@ fn sizes(context: &Context<'_>) -> String {
         ));
     }
     sizes.join(context.text.comma())
+}
+
+/// Sequences of a training step, which may accumulate gradients of several calls.
+fn batch_of_update(context: &Context<'_>) -> Option<u64> {
+    let utilization = context.results.utilization().ok()?;
+    let works = utilization.stages.iter().flat_map(|stage| &stage.work);
+    let formulas = works.map(|work| work.formula);
+    let mut steps = formulas.filter(|formula| formula.kind == StageKind::TrainStep);
+    steps.next().map(|formula| formula.batch)
 }
 
 /// A size of the workload as it is stated, or else as iterations have it, from the least to the most: of the baseline and

@@ -208,6 +208,7 @@ impl Made {
                 kind: line.kind,
                 time: line.time,
                 steps: None,
+                batch: None,
                 profiled: Some(summary),
             },
             work: Ok(Work {

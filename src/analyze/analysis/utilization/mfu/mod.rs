@@ -82,7 +82,8 @@ pub fn compute(context: &Context<'_>) -> Known<Utilization> {
 
 fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> StageUtilization {
     let session = context.session;
-    let workload = session.workload.for_pass(&timed.pass);
+    let mut workload = session.workload.for_pass(&timed.pass);
+    workload.batch = timed.batch(workload.batch);
     let stated_dtype = dtype.ok_or(Unavailable::NotStated("the dtype"));
     let (kind, steps) = (timed.kind, timed.steps);
     let model = session.model.as_ref();

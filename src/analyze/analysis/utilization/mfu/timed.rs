@@ -23,6 +23,8 @@ pub struct StageTime {
     pub time: Time,
     /// Decode steps.
     pub steps: Option<u64>,
+    /// Sequences of an iteration by the calls of the model in it, where all iterations have the same.
+    pub batch: Option<u64>,
     /// The stage in the profiled pass; absent of unprofiled repeats.
     pub profiled: Option<Summary>,
 }
@@ -53,6 +55,16 @@ impl StageTime {
         self.profiled.as_ref().map_or_else(unprofiled, scope)
     }
 
+    /// The batch of an iteration, with that of a call of the model: a training step that accumulates gradients has
+    /// several calls.
+    pub(super) fn batch(&self, of_call: Option<u64>) -> Option<u64> {
+        let accumulates = |sum: &u64| {
+            let is_step = self.kind == StageKind::TrainStep;
+            is_step && of_call.is_some_and(|batch| batch > 0 && sum.is_multiple_of(batch))
+        };
+        self.batch.filter(accumulates).or(of_call)
+    }
+
     /// Whether it is the time of this stage in its profiled pass.
     pub fn is_of(&self, summary: &Summary) -> bool {
         let profiled = self.profiled.as_ref();
@@ -66,6 +78,7 @@ impl StageTime {
 pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
     let (session, facts) = (context.session, context.facts);
     let mut times = baseline(session);
+    let instances = |line: &Summary| facts.instances_of(line.stage(facts)).iter();
     for pass in facts.primary_first(session) {
         times.extend(summaries(facts, pass).iter().map(|line| StageTime {
             stage: line.stage(facts).name.clone(),
@@ -73,6 +86,7 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
             kind: line.kind(facts),
             time: line.time,
             steps: line.steps.map(|steps| steps.0 as u64),
+            batch: common(instances(line).map(|instance| instance.sizes.batch)),
             profiled: Some(line.clone()),
         }));
     }
@@ -95,6 +109,7 @@ fn baseline(session: &Session) -> Vec<StageTime> {
             pass: session.text(pass).to_owned(),
             time: median_time(times)?,
             steps: common(rows.iter().map(|row| session.timings.steps[*row])),
+            batch: common(rows.iter().map(|row| session.timings.batch[*row])),
             profiled: None,
         })
     };
@@ -104,9 +119,40 @@ fn baseline(session: &Session) -> Vec<StageTime> {
 }
 
 /// The value that all rows share.
-fn common(mut steps: impl Iterator<Item = Option<u64>>) -> Option<u64> {
-    let first = steps.next()??;
-    steps
-        .all(|steps_of_row| steps_of_row == Some(first))
-        .then_some(first)
+fn common(mut values: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let first = values.next()??;
+    values.all(|value| value == Some(first)).then_some(first)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{trace, with_results};
+
+    #[test]
+    fn a_step_that_accumulates_gradients_has_the_sequences_of_all_its_calls() {
+        let mut events = String::new();
+        for begin in [0, 2000, 4000] {
+            events += &format!("range train_step {begin}..{}\n", begin + 1000);
+            events += &format!(
+                "launch {}..{} -> gemm {}..{}\n",
+                begin + 1,
+                begin + 5,
+                begin + 5,
+                begin + 900
+            );
+            for call in [100, 300] {
+                let (start, end) = (begin + call, begin + call + 90);
+                events += &format!("range rooflens:call train batch=4 tokens=512 {start}..{end}\n");
+            }
+        }
+        with_results(&trace(&events), |context| {
+            let steps = timed(context);
+            let batches: Vec<_> = steps.iter().map(|step| step.batch(Some(4))).collect();
+            assert_eq!(batches, [Some(8)]);
+            // Of another batch the calls say nothing.
+            assert_eq!(steps[0].batch(Some(3)), Some(3));
+            assert_eq!(steps[0].batch(None), None);
+        });
+    }
 }

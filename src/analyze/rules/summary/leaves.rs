@@ -7,7 +7,7 @@ use rooflens_analysis::counters::limits::LimitSource;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
-use rooflens_document::{Finding, Gain, GainKind, Part, Quantity, Table};
+use rooflens_document::{Finding, Gain, GainKind, Inline, Part, Quantity, Table};
 use rooflens_session::{Arrange, KernelId, Ns};
 use rooflens_units::{Percent, Ratio, Time};
 
@@ -95,6 +95,26 @@ impl Leaf {
     fn stages<'a>(&'a self, evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a StageLine> {
         let stages = evidence.stages.iter();
         stages.filter(|stage| stage.scope.stage.as_ref() == Some(&self.stage))
+    }
+
+    /// What it is: a kernel, a copy, or a cause of idle time.
+    fn label(&self, evidence: &Evidence<'_>) -> String {
+        let (session, facts) = (evidence.session, evidence.facts);
+        match self.kind {
+            NodeKind::Work(Work::Kernel(kernel)) => facts.identities[kernel.index()].short.clone(),
+            _ => self.kind.name(session, facts),
+        }
+    }
+
+    /// Its share of the measured iterations, and why it has no action.
+    pub(super) fn sentence(&self, evidence: &Evidence<'_>) -> Vec<Inline> {
+        say!(
+            evidence,
+            "no_action.largest",
+            part = Inline::code(self.label(evidence)),
+            share = self.share,
+            reason = self.reason.as_str(),
+        )
     }
 
     fn is_busy(&self) -> bool {
@@ -237,14 +257,11 @@ impl Leaf {
 
 /// One row a leaf.
 pub(super) fn table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, Leaf> {
-    let (text, session, facts) = (evidence.text, evidence.session, evidence.facts);
+    let text = evidence.text;
     Table::new(text, "no_action")
         .name("stage", |leaf: &Leaf| leaf.stage.clone())
         .text("kind", |leaf| leaf.kind.label())
-        .text("label", move |leaf| match leaf.kind {
-            NodeKind::Work(Work::Kernel(kernel)) => facts.identities[kernel.index()].short.clone(),
-            _ => leaf.kind.name(session, facts),
-        })
+        .text("label", |leaf| leaf.label(evidence))
         .share("share", |leaf| leaf.share)
         .text("reason", |leaf| leaf.reason.clone())
         .all_on_page()

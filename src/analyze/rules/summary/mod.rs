@@ -19,6 +19,7 @@ mod whole;
 use self::actions::{Action, Effect};
 use self::confidence::{Confidence, ITERATIONS};
 use self::figures::Figure;
+use self::leaves::Leaf;
 use crate::evidence::Evidence;
 use crate::rule::{Outcome, Rule};
 use crate::stage::StageLine;
@@ -68,8 +69,9 @@ pub(crate) fn summary(
         conclusion: conclusion::conclusion(evidence, whole.as_ref(), &actions),
         ..SectionContent::default()
     };
+    let leaves = leaves::leaves(evidence, findings, &actions);
     if actions.is_empty() {
-        let line = bottom_line(evidence, findings);
+        let line = bottom_line(evidence, findings, leaves.first());
         content
             .blocks
             .extend((!line.is_empty()).then_some(Block::Prose(line)));
@@ -100,7 +102,6 @@ pub(crate) fn summary(
             .datasets
             .push(action_table(evidence).rows(&numbered));
     }
-    let leaves = leaves::leaves(evidence, findings, &actions);
     if !leaves.is_empty() {
         let table = leaves::table(evidence);
         let caption = words!(evidence, "no_action.caption");
@@ -255,8 +256,12 @@ fn is_on_stage(finding: &&Finding) -> bool {
     finding.id == stage_busy::ID
 }
 
-/// Without actions, what the stages spend their time on.
-fn bottom_line(evidence: &Evidence<'_>, findings: &[Finding]) -> Vec<Inline> {
+/// Without actions, what the stages spend their time on, and why the largest part has no action.
+fn bottom_line(
+    evidence: &Evidence<'_>,
+    findings: &[Finding],
+    largest: Option<&Leaf>,
+) -> Vec<Inline> {
     let mut sentences = Sentences::new();
     for finding in findings.iter().filter(is_on_stage).take(2) {
         sentences.push(finding.statement.clone());
@@ -269,6 +274,7 @@ fn bottom_line(evidence: &Evidence<'_>, findings: &[Finding]) -> Vec<Inline> {
     let is_empty = evidence.stages.is_empty() && findings.is_empty();
     let no_action = (!is_empty).then(|| say!(evidence, "summary.no_action"));
     sentences.extend(counters.or(no_action));
+    sentences.extend(largest.map(|leaf| leaf.sentence(evidence)));
     if let Ok(graphs) = evidence.results.graphs() {
         let eager = graphs.by_stage.iter().find(|graph| graph.eager.is_some());
         sentences.extend(eager.and_then(|graph| graph_line(evidence, graph)));

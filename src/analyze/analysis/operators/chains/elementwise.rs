@@ -152,7 +152,12 @@ impl Finder<'_> {
         if names.clone().all(is_cast) {
             return;
         }
-        let is_norm = run.has_reduction && names.clone().any(|name| ROOTS.contains(&name));
+        // The derivative of `rsqrt` is a power of it, on the rows that a reduction left.
+        let is_power = |position: &usize| {
+            items.name(*position) == Some("aten::pow") && items.elements(*position) < run.elements
+        };
+        let has_root = names.clone().any(|name| ROOTS.contains(&name));
+        let is_norm = run.has_reduction && (has_root || run.items.iter().any(is_power));
         let kind = match is_norm {
             true => ChainKind::Norm,
             false => ChainKind::Pointwise,

@@ -41,6 +41,9 @@ const LEAST: usize = 3;
 /// Parts of names of kernels that normalize.
 const ROOTS: [&str; 2] = ["rsqrt", "WelfordOps"];
 
+/// The derivative of `rsqrt` is a power of it, on the rows that a reduction left.
+const POWER: &str = "pow_tensor_scalar";
+
 /// Kernels by their names, as the PyTorch profiler and nsys write them, with the elements of a block.
 const BLOCKS: [(&str, f64); 6] = [
     ("unrolled_elementwise_kernel", 512.0),
@@ -73,6 +76,7 @@ struct KernelName {
     is_update: bool,
     is_cast: bool,
     is_root: bool,
+    is_power: bool,
     is_fill: bool,
     /// Elements that a block of an elementwise kernel works on.
     block: Option<f64>,
@@ -91,6 +95,7 @@ impl KernelName {
             is_update: name.contains(UPDATE),
             is_cast: contains(&CASTS) || name.contains(COPY) && contains(&CASTING),
             is_root: contains(&ROOTS),
+            is_power: name.contains(POWER),
             is_fill: name.contains(FILL),
             block: block.map(|(_, elements)| *elements),
         }
@@ -279,7 +284,9 @@ impl Finder<'_> {
         if full.len() < LEAST || run.items.iter().all(is_cast) {
             return;
         }
-        let has_root = run.items.iter().any(|position| name(position).is_root);
+        let has_root = run.items.iter().any(|position| {
+            name(position).is_root || name(position).is_power && !is_full(&position)
+        });
         let kind = match run.has_reduction && has_root {
             true => ChainKind::Norm,
             false => ChainKind::Pointwise,

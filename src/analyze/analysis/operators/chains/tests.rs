@@ -443,6 +443,48 @@ fn names_and_grids_show_chains_without_operators() {
     assert_eq!(by_names(&other), []);
 }
 
+const POWER: &str =
+    "at::native::vectorized_elementwise_kernel<4,at::native::pow_tensor_scalar_kernel_impl>";
+
+#[test]
+fn the_derivative_of_a_norm_is_a_norm() {
+    // 50 + 24 + 1 + 41 + 48 µs, and half of 41 µs stays.
+    let backward = |blocks| {
+        [
+            (MUL, 65_536, 50),
+            (MEAN, 512, 24),
+            (POWER, blocks, 1),
+            (MUL, 65_536, 41),
+            (MUL, 65_536, 48),
+        ]
+    };
+    let saved = Time(143_500.0);
+    assert_eq!(by_names(&backward(8)), [(ChainKind::Norm, 5.0, saved)]);
+    // A power of all elements is of an activation; the fused kernel then takes half of 1 µs.
+    let saved = Time(163_500.0);
+    assert_eq!(
+        by_names(&backward(16_384)),
+        [(ChainKind::Pointwise, 5.0, saved)]
+    );
+}
+
+#[test]
+fn the_derivative_of_a_norm_has_a_power_of_rows() {
+    let backward = |sizes| {
+        let power = format!("aten::pow [[{sizes}]] float");
+        let place = of_step(&[
+            ("aten::mul [[8192,2048],[8192,1]] float", ADD, 50),
+            ("aten::sum [[8192,2048]] float", SUM, 30),
+            (power.as_str(), ADD, 1),
+            ("aten::mul [[8192,2048],[8192,1]] float", ADD, 50),
+            ("aten::add [[8192,2048],[8192,2048]] float", ADD, 50),
+        ]);
+        kinds(&place)
+    };
+    assert_eq!(backward("8192,1"), [(ChainKind::Norm, 1.0, 5.0)]);
+    assert_eq!(backward("8192,2048"), [(ChainKind::Pointwise, 1.0, 5.0)]);
+}
+
 #[test]
 fn names_show_casts_updates_and_attention() {
     let cast = [(TO_BF16, 64, 5), ("gemm", 1, 5), (TO_BF16, 8, 4)];

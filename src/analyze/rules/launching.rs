@@ -1,6 +1,7 @@
 //! Idle time while launching, and host code between launches: the judgement that several rules share.
 
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
+use rooflens_schemas::StageKind;
 use rooflens_units::{Count, Ratio, Time};
 
 use crate::evidence::Evidence;
@@ -63,6 +64,18 @@ pub(crate) fn largest(
 /// Whether host code lies between launches rather than in one place.
 pub(crate) fn is_between(idle: &StageIdle) -> bool {
     idle.gaps_per_instance(Cause::HostCode) >= BETWEEN
+}
+
+/// Whether it lies within steps, each of which one graph holds, rather than between them.
+pub(crate) fn is_within_steps(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    idle: &StageIdle,
+) -> bool {
+    let timed = || Some(Count(evidence.unprofiled_series(stage)?.steps? as f64));
+    let steps = stage.steps.or_else(timed);
+    let steps = steps.filter(|_| stage.kind == StageKind::Decode);
+    idle.gaps_per_instance(Cause::HostCode) >= BETWEEN * steps.map_or(1.0, |steps| steps.0)
 }
 
 /// Whether PyTorch launches many operations one by one, with host code between them.

@@ -177,15 +177,15 @@ fn of_few_instances_the_steps_tell_what_is_typical() {
         words(&made.one(rule("host-bound")).statement)
             .contains("idle=host_bound.without_pauses{stage=decode, share=5.00 %}")
     );
-    // The typical host code goes with the launches.
-    assert_eq!(saved(&made.one(rule("launch-bound"))), 350.0);
+    // One gap a step: the typical host code lies between the steps, and a graph of a step leaves it there.
+    assert_eq!(saved(&made.one(rule("launch-bound"))), 300.0);
     let (word, why) = silent(with_step(1200, 4.0).outcome(rule("host-bound")));
     assert_eq!(word, "not applicable");
     assert_eq!(why, format!("decode: {}", covered_by(rule("host-pauses"))));
     // 2 × (99 − 50) = 98 of 2000 ns are 4.90 %: no pauses, and host code is what both have, less than launching.
     let none = two_instances(198);
     assert_eq!(none.outcome(rule("host-pauses")), Outcome::PASSED);
-    assert_eq!(saved(&none.one(rule("launch-bound"))), 350.0);
+    assert_eq!(saved(&none.one(rule("launch-bound"))), 300.0);
     assert!(
         words(&none.one(rule("host-bound")).statement)
             .contains("idle=findings.idles{stage=decode, share=9.90 %, most=9.90 %")

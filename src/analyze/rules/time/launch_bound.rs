@@ -3,14 +3,14 @@
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known;
-use crate::launching::{MANY, RULE as ID, SHARE, is_between, largest, launching};
+use crate::launching::{MANY, RULE as ID, SHARE, is_within_steps, largest, launching};
 use crate::pauses;
 use crate::practices;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Cause, StageIdle, Verdict};
 use rooflens_document::{Finding, GainKind, Inline};
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     ID,
@@ -45,7 +45,7 @@ fn draft(
     launching: Time,
     is_apart: bool,
 ) -> Draft {
-    let (finding, basis) = gain(evidence, stage, idle, launching);
+    let (finding, basis, kept) = gain(evidence, stage, idle, launching);
     let finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],
         query: evidence.query(stage, idle, Cause::Launching),
@@ -59,6 +59,7 @@ fn draft(
         bound = is_bound.then(|| Inline::strong(&stage.label)),
         idle = evidence.idles(stage, idle, &[Cause::Launching], launching),
         launches = launches,
+        kept = kept,
         operations = launches.is_none().then_some(stage.operations),
         kernel = idle.launches.mean_kernel(),
         call = idle.launches.median_call,
@@ -84,31 +85,43 @@ fn draft(
     }
 }
 
-/// The gain, and the key of its basis.
+/// The gain, the key of its basis, and host code between the steps, which stays.
 fn gain(
     evidence: &Evidence<'_>,
     stage: &StageLine,
     idle: &StageIdle,
     launching: Time,
-) -> (Finding, &'static str) {
+) -> (Finding, &'static str, Option<Time>) {
     if let Some(replay) = evidence.replay(stage).and_then(|graph| graph.figures.time) {
         let mut finding = stage.saving_idle(stage.time - replay);
         if let Some(gain) = &mut finding.gain {
             gain.kind = GainKind::Measured;
         }
-        return (finding, "basis_replay");
+        return (finding, "basis_replay", None);
     }
     let largest = largest(evidence, stage, idle);
-    let (saved, basis) = match largest.is_some_and(|(_, most)| most <= launching) {
-        true => (replayed(evidence, stage, idle), "basis"),
-        // Larger causes have findings of their own.
-        false => (launching, "basis_launching"),
+    let saving = |saved| evidence.saving_idle(stage, idle, &[Cause::Launching], saved);
+    // Larger causes have findings of their own.
+    if largest.is_none_or(|(_, most)| most > launching) {
+        return (saving(launching), "basis_launching", None);
+    }
+    let saved = replayed(evidence, stage, idle).max(launching);
+    let kept = host_code(evidence, stage, idle).filter(|time| {
+        stage.is_decode() && time.is_positive() && !is_within_steps(evidence, stage, idle)
+    });
+    let Some(kept) = kept else {
+        return (saving(saved), "basis", None);
     };
-    let saved = saved.max(launching);
-    (
-        evidence.saving_idle(stage, idle, &[Cause::Launching], saved),
-        basis,
-    )
+    // Of the idle time without the profiler, it is as large a part as with it.
+    let profiled = (stage.time - stage.busy).max(kept);
+    let most = stage.idle() * Ratio::of(kept, profiled).rest();
+    (saving(saved.min(most)), "basis_steps", Some(kept))
+}
+
+/// Idle time in host code of a typical iteration.
+fn host_code(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Time> {
+    let median = || idle.median_rest_of(Cause::HostCode).ok();
+    pauses::typical(evidence, stage).or_else(median)
 }
 
 /// Idle time of a typical iteration that is gone when one launch replays all its operations: the medians of all causes of
@@ -119,8 +132,8 @@ fn replayed(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Tim
         let median = idle.median_rest_of(cause).ok();
         let time = match cause {
             Cause::Sync | Cause::Copy => None,
-            Cause::HostCode if !is_between(idle) => None,
-            Cause::HostCode => pauses::typical(evidence, stage).or(median),
+            Cause::HostCode if !is_within_steps(evidence, stage, idle) => None,
+            Cause::HostCode => host_code(evidence, stage, idle),
             _ => median,
         };
         replayed += time.unwrap_or_default();

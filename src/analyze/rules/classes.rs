@@ -103,6 +103,8 @@ pub(crate) struct Fusible {
     pub(crate) time: Time,
     /// The part of it that one kernel for each run of them takes at least.
     pub(crate) kept: Time,
+    /// Operations of the stage that remain, as a share.
+    pub(crate) remaining: Ratio,
 }
 
 impl Fusible {
@@ -121,11 +123,13 @@ pub(crate) fn fusible(evidence: &Evidence<'_>, stage: &StageLine) -> Fusible {
     let work = evidence.work(stage.key());
     let mut whole = work.map_or(Ns::ZERO, StageWork::fusible).time();
     let mut kept = work.map_or(Ns::ZERO, |work| work.kept).time();
+    let mut removed = work.map_or(0, StageWork::removable);
     for nested in &stage.nested {
         let work = evidence.work(nested.key());
         if let Some(work) = work.filter(|_| nested.kind == StageKind::Optimizer) {
             whole -= work.fusible().time();
             kept -= work.kept.time();
+            removed = removed.saturating_sub(work.removable());
         }
     }
     let share = match whole.is_positive() && !evidence.platform.compiled {
@@ -135,6 +139,8 @@ pub(crate) fn fusible(evidence: &Evidence<'_>, stage: &StageLine) -> Fusible {
     Fusible {
         time,
         kept: time * share,
+        remaining: Ratio(removed as f64 / work.map_or(1, StageWork::operations).max(1) as f64)
+            .rest(),
     }
 }
 

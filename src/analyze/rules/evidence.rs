@@ -32,6 +32,7 @@ use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_analysis::{Context, Facts, Results};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Inline, Part, Quantity, Severity};
 use rooflens_session::{KernelId, Ns, PassId, ProcessId, Session};
+use rooflens_stats::median;
 use rooflens_units::{Bytes, Ratio, Time};
 
 /// Share of the time of all stages below which a stage has no findings.
@@ -120,6 +121,7 @@ impl<'a> Evidence<'a> {
             ..Self::empty(*context, text)
         };
         evidence.add_unprofiled();
+        evidence.add_overlaps();
         evidence.add_limits();
         evidence.add_loop();
         evidence
@@ -234,6 +236,35 @@ impl<'a> Evidence<'a> {
             let timed = baseline.of_stage(self.session, key, stage.steps);
             stage.unprofiled = timed.map(|(_, time)| time);
         }
+    }
+
+    /// Adds the time in which earlier iterations of any stage of the process still run.
+    fn add_overlaps(&mut self) {
+        let mut overlaps = Vec::new();
+        for stage in &self.stages {
+            let others = self.stages.iter();
+            let others = others.filter(|other| other.process == stage.process);
+            let spans: Vec<(Ns, Ns)> = others.flat_map(|other| self.spans(other)).collect();
+            let mut covered = Vec::new();
+            for (start, end) in self.spans(stage) {
+                let earlier = spans.iter().filter(|(other, _)| *other < start);
+                let until = earlier.map(|(_, end)| *end).max().unwrap_or(start);
+                covered.push(until.min(end).saturating_sub(start).max(Ns::ZERO).time().0);
+            }
+            overlaps.push(median(&covered).map_or(Time::ZERO, Time));
+        }
+        for (stage, overlapped) in self.stages.iter_mut().zip(overlaps) {
+            stage.overlapped = overlapped;
+        }
+    }
+
+    /// First to last GPU operation of the measured iterations of a stage.
+    fn spans(&self, stage: &StageLine) -> Vec<(Ns, Ns)> {
+        let summary = self.summary(stage).into_iter();
+        let instances = summary.flat_map(|summary| summary.counted_instances(self.facts));
+        instances
+            .filter_map(|instance| instance.projection)
+            .collect()
     }
 
     /// Whether the unprofiled times are those of one rank, and stages those of each.

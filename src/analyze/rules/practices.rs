@@ -17,6 +17,9 @@ const USED: Ratio = Ratio(0.01);
 /// Share of the work from which on a practice is used for most of it.
 const MOST: Ratio = Ratio(0.5);
 
+/// The same from which on what is left is not worth the advice.
+const NEARLY_ALL: Ratio = Ratio(0.9);
+
 struct Practice {
     /// Key of the sentence that says how far it is in use.
     key: &'static str,
@@ -30,7 +33,7 @@ struct Practice {
 
 static PRACTICES: [Practice; 8] = [
     Practice {
-        key: "practices.compile",
+        key: COMPILE,
         advised: &["torch.compile"],
         judges: &["pointwise-unfused", "norm-unfused", "low-mfu"],
         share: compiled,
@@ -91,6 +94,9 @@ static PRACTICES: [Practice; 8] = [
         },
     },
 ];
+
+/// The practice of which the last part is no advice: what a compiler leaves, it does not take.
+const COMPILE: &str = "practices.compile";
 
 /// Parts of sentences that recommend CUDA graphs.
 const GRAPHS: &[&str] = &[
@@ -157,7 +163,8 @@ pub(crate) fn adapt(evidence: &Evidence<'_>, finding: &mut Finding) {
             && finding.id != launching::RULE
             && stages.iter().any(|stage| launching::waits(evidence, stage));
         let is_judged = practice.judges.contains(&finding.id);
-        if is_ruled_out || is_whole && !is_judged {
+        let is_compiled = practice.key == COMPILE && share.is_some_and(|share| share >= NEARLY_ALL);
+        if is_ruled_out || (is_whole || is_compiled) && !is_judged {
             sentences.retain(|sentence| !recommends(sentence));
             advice = sentences.join(&space);
         }

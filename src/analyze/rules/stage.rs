@@ -65,6 +65,8 @@ pub(crate) struct StageLine {
     pub(crate) nested: Vec<Nested>,
     /// Unprofiled time of as many steps, where the bundle has it.
     pub(crate) unprofiled: Option<Time>,
+    /// Profiled time of an iteration in which another one, which began earlier, still runs: it counts there.
+    pub(crate) overlapped: Time,
     /// Time in the pass whose times are shown, if the figures are of another one, which shows the kernels.
     pub(crate) timed: Option<Time>,
     /// The same stage in the pass that shows the kernels.
@@ -172,6 +174,7 @@ impl StageLine {
             steps: summary.steps.filter(|steps| *steps > Count::ZERO),
             nested: nested(context, summary),
             unprofiled: None,
+            overlapped: Time::ZERO,
             timed: None,
             kernels: (summary.stage, summary.process),
             of_loop: Time::ZERO,
@@ -197,6 +200,7 @@ impl StageLine {
             scope: self.scope.clone(),
             counted: self.counted,
             unprofiled: self.unprofiled.map(|time| time * per_step),
+            overlapped: self.overlapped,
             timed: Some(self.time * per_step),
             of_loop: self.of_loop,
             waits_for: self.waits_for,
@@ -369,12 +373,21 @@ impl StageLine {
 
     /// What operations leave of an iteration.
     pub(crate) fn idle(&self) -> Time {
-        (self.reference() - self.busy).max(Time::ZERO)
+        (self.alone() - self.busy).max(Time::ZERO)
     }
 
     /// What operations take of it.
     pub(crate) fn work(&self) -> Time {
-        self.reference() - self.idle()
+        self.alone() - self.idle()
+    }
+
+    /// What it adds to a step: stages overlap where operations of one are launched while another still runs. The
+    /// workload times its stages one after the other.
+    pub(crate) fn alone(&self) -> Time {
+        match self.unprofiled {
+            Some(time) => time,
+            None => (self.reference() - self.overlapped).max(Time::ZERO),
+        }
     }
 
     /// Stage time without a profiler where that is known, else with it.
@@ -382,9 +395,9 @@ impl StageLine {
         self.unprofiled.or(self.timed).unwrap_or(self.time)
     }
 
-    /// That of all counted instances.
+    /// What all counted instances add to the loop.
     pub(crate) fn total(&self) -> Time {
-        self.reference() * self.counted
+        self.alone() * self.counted
     }
 
     /// Whether the stage computes a model's pass over many tokens, so that tensor cores should limit it.

@@ -38,6 +38,8 @@ pub struct StageWork {
     /// Time that kernels keep if all consecutive ones that could be fused are, nanoseconds: of each run the shortest.
     /// One kernel for all still reads what the run reads and writes what it leaves.
     pub kept: Ns,
+    /// Number of these runs.
+    pub runs: u64,
 }
 
 impl StageWork {
@@ -61,6 +63,14 @@ impl StageWork {
         let classes = KernelClass::ALL.into_iter();
         let fusible = classes.filter(|class| class.is_fusible());
         fusible.map(|class| self.time(class)).sum()
+    }
+
+    /// Launches that go if all these runs are fused.
+    pub fn removable(&self) -> u64 {
+        let classes = KernelClass::ALL.into_iter();
+        let fusible = classes.filter(|class| class.is_fusible());
+        let launches: u64 = fusible.map(|class| self.classes[class as usize].0).sum();
+        launches.saturating_sub(self.runs)
     }
 
     /// The class that represents a group, because hardly anything else of it occurs.
@@ -137,9 +147,12 @@ fn stage_work(context: &Context<'_>, summary: Summary, by_kernel: &mut [(u64, Ns
     );
     let total = total(classes.iter().map(|class| class.1));
     let instances = summary.counted_instances(facts);
-    let kept = instances
-        .map(|instance| kept(session, facts, &instance.ops))
-        .sum();
+    let (mut kept, mut runs) = (Ns::ZERO, 0);
+    for instance in instances {
+        let shortest = shortest(session, facts, &instance.ops);
+        kept += shortest.iter().copied().sum::<Ns>();
+        runs += shortest.len() as u64;
+    }
     StageWork {
         pass: summary.stage(facts).pass,
         summary,
@@ -148,12 +161,13 @@ fn stage_work(context: &Context<'_>, summary: Summary, by_kernel: &mut [(u64, Ns
         kernels,
         classes,
         kept,
+        runs,
     }
 }
 
-/// The sum of the shortest kernels of all runs of kernels that could be fused.
-fn kept(session: &Session, facts: &Facts, ops: &[OpIndex]) -> Ns {
-    let mut kept = Ns::ZERO;
+/// The shortest kernel of each run of kernels that could be fused.
+fn shortest(session: &Session, facts: &Facts, ops: &[OpIndex]) -> Vec<Ns> {
+    let mut kept = Vec::new();
     // The shortest kernel of the run that is open on each stream.
     let mut open: BTreeMap<(GpuId, u64), Ns> = BTreeMap::new();
     for op in ops {
@@ -167,10 +181,11 @@ fn kept(session: &Session, facts: &Facts, ops: &[OpIndex]) -> Ns {
             }
             // Between two kernels it keeps neither from being fused.
             KernelClass::Copy => {}
-            _ => kept += open.remove(&stream).unwrap_or_default(),
+            _ => kept.extend(open.remove(&stream)),
         }
     }
-    kept + open.into_values().sum::<Ns>()
+    kept.extend(open.into_values());
+    kept
 }
 
 fn add(sum: &mut (u64, Ns), duration: Ns) {
@@ -199,6 +214,8 @@ mod tests {
             let work = &context.results.stage_work().expect("never missing")[0];
             // 30, 10 and 20 ns; the runs keep 10 and 20 ns, and lists of tensors belong to the optimizer.
             assert_eq!((work.fusible(), work.kept), (Ns(60), Ns(30)));
+            // Of three kernels, one of each run stays.
+            assert_eq!((work.runs, work.removable()), (2, 1));
         });
     }
 }

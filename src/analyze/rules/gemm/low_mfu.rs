@@ -160,6 +160,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         fp8 = has_fp8.then_some("FP8"),
         share = measured,
     };
+    let issuing = evidence
+        .idle(stage.key())
+        .and_then(|idle| idle.launches.issuing);
+    // The same call after call: fused kernels need fewer.
+    let fused_issuing = issuing.map(|time| time * fusible.remaining);
     let root = fuses.then(|| Root {
         cause: words!(
             evidence,
@@ -179,9 +184,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
             evidence,
             "low_mfu.root_if",
             left = stage.reference() - saved,
-            issuing = evidence
-                .idle(stage.key())
-                .and_then(|idle| idle.launches.issuing),
+            issuing = issuing,
+            fused = fused_issuing.filter(|_| fusible.remaining < Ratio::ONE),
         )),
         passes: 1,
     });

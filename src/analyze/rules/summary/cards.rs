@@ -2,6 +2,7 @@
 
 use super::actions::{Action, Effect};
 use super::figures::{self, Figure};
+use super::whole::Whole;
 use super::{has_unprofiled, remedies};
 use crate::evidence::Evidence;
 use rooflens_document::{ActionCard, Inline, Quantity};
@@ -11,16 +12,22 @@ pub(super) fn cards(
     evidence: &Evidence<'_>,
     actions: &[Action<'_>],
     figures: &[Figure],
+    whole: Option<&Whole<'_>>,
 ) -> Vec<ActionCard> {
     let mut cards = Vec::new();
     for number in 0..actions.len() {
-        cards.push(card(evidence, &actions[..=number], figures));
+        cards.push(card(evidence, &actions[..=number], figures, whole));
     }
     cards
 }
 
 /// The card of the last of these actions.
-fn card(evidence: &Evidence<'_>, actions: &[Action<'_>], figures: &[Figure]) -> ActionCard {
+fn card(
+    evidence: &Evidence<'_>,
+    actions: &[Action<'_>],
+    figures: &[Figure],
+    whole: Option<&Whole<'_>>,
+) -> ActionCard {
     let text = evidence.text;
     let number = actions.len() - 1;
     let action = &actions[number];
@@ -34,7 +41,8 @@ fn card(evidence: &Evidence<'_>, actions: &[Action<'_>], figures: &[Figure]) -> 
     let saves = words!(
         evidence,
         "summary.at_most",
-        effect = figures::effect(evidence, action),
+        effect = figures::effect(evidence, whole, action),
+        beyond = figures::beyond(evidence, whole, actions),
         more = figures::more_of_request(evidence, actions),
         condition = action.condition(text),
     );

@@ -3,7 +3,8 @@
 use rooflens_schemas::StageKind;
 
 use super::actions::{Action, Effect};
-use super::{joint, whole};
+use super::joint;
+use super::whole::{self, Kind, Whole};
 use crate::evidence::Evidence;
 use crate::launching;
 use crate::stage::StageLine;
@@ -34,15 +35,36 @@ pub(super) struct Figure {
 }
 
 /// The figures of the longest stages, and of a request where prefill and decode are timed without a profiler.
-pub(super) fn figures(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Vec<Figure> {
+pub(super) fn figures(
+    evidence: &Evidence<'_>,
+    actions: &[Action<'_>],
+    whole: Option<&Whole<'_>>,
+) -> Vec<Figure> {
     let shown = shown(evidence, actions);
     let mut figures = Vec::new();
+    figures.extend(whole.and_then(|whole| of_step(evidence, whole)));
     for stage in &shown {
         figures.extend(of_stage(evidence, stage, actions));
     }
     figures.extend(of_requests(evidence, &shown, actions));
     figures.extend(of_loop(evidence, actions));
     figures
+}
+
+/// A training step of several stages.
+fn of_step(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Figure> {
+    if whole.kind != Kind::Step || whole.stages.len() < 2 {
+        return None;
+    }
+    let is_profiled = |(stage, _): &(&StageLine, f64)| stage.unprofiled.is_none();
+    let profiled = whole.stages.iter().any(is_profiled).then_some("");
+    Some(Figure {
+        label: words!(evidence, "summary.step", profiled = profiled),
+        is_time: true,
+        now: whole.now.into(),
+        after: quantities(&whole.after),
+        limit: whole.limit.map(Quantity::from),
+    })
 }
 
 /// Whether an action saves more than a part of each iteration.
@@ -127,8 +149,9 @@ fn least_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
         if is_outermost && Some(stage.scope.rank) == first_rank {
             let typical = stage.reference().min(stage.time);
             let saved = joint::saved(stage, actions);
+            let overlapped = stage.reference() - stage.alone();
             for time in evidence.iterations(stage) {
-                least += (time.min(typical) - saved).max(Time::ZERO);
+                least += (time.min(typical) - overlapped - saved).max(Time::ZERO);
             }
         }
     }
@@ -167,10 +190,8 @@ fn saved_of_stages(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
 /// The longest stages in their order; of several ranks that of an action, or else the slowest.
 fn shown<'a>(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Vec<&'a StageLine> {
     let mut slowest = whole::one_rank(evidence, |stage| {
-        actions.iter().any(|action| match action.effect {
-            Effect::Stage(shortened) => shortened.key() == stage.key(),
-            _ => false,
-        })
+        let mut actions = actions.iter();
+        actions.any(|action| action.saving_of(stage).is_some())
     });
     let mut totals: Vec<Time> = slowest.iter().map(|stage| stage.total()).collect();
     totals.arrange_by(|a, b| b.total_cmp(a));
@@ -347,8 +368,13 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What an action brings, in words: of each request where there are such, or of the first; else of its own whole.
-pub(super) fn effect(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
+/// What an action brings, in words: of each request or step where there are such, or of the first request; else of its
+/// own whole.
+pub(super) fn effect(
+    evidence: &Evidence<'_>,
+    whole: Option<&Whole<'_>>,
+    action: &Action<'_>,
+) -> String {
     if let Some(request) = Request::new(evidence, &shown(evidence, &[])) {
         let saved = request.saves(std::slice::from_ref(action));
         if saved > Time::ZERO {
@@ -370,6 +396,19 @@ pub(super) fn effect(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
                 "summary.effect_first",
                 saved = more,
                 share = share
+            );
+        }
+    }
+    if let Some((step, times)) = whole.and_then(Whole::step) {
+        let saved = whole.map_or(Time::ZERO, |whole| {
+            whole.saved(std::slice::from_ref(action))
+        });
+        if saved.is_positive() {
+            return words!(
+                evidence,
+                "summary.effect_step",
+                saved = saved / times,
+                share = Ratio::of(saved / times, step),
             );
         }
     }
@@ -405,6 +444,32 @@ pub(super) fn more_of_request(evidence: &Evidence<'_>, actions: &[Action<'_>]) -
         )
     })
 }
+
+/// What the last of these actions saves beyond the earlier ones, where these save a part of it as well.
+pub(super) fn beyond(
+    evidence: &Evidence<'_>,
+    whole: Option<&Whole<'_>>,
+    actions: &[Action<'_>],
+) -> Option<String> {
+    let (last, earlier) = actions.split_last()?;
+    let whole = whole?;
+    let (_, times) = whole.step().unwrap_or((whole.now, 1.0));
+    let alone = whole.saved(std::slice::from_ref(last));
+    let added = whole.saved(actions) - whole.saved(earlier);
+    let count = earlier.len() as u64;
+    (added < alone * BEYOND).then(|| {
+        words!(
+            evidence,
+            "summary.beyond",
+            added = added.max(Time::ZERO) / times,
+            one = (count == 1).then_some(""),
+            last = (count > 1).then(|| Quantity::count(count)),
+        )
+    })
+}
+
+/// Part of its saving below which an action overlaps with earlier ones.
+const BEYOND: Ratio = Ratio(0.95);
 
 /// A request: prefill and then decode, as often as the unprofiled run took steps; and the first one, if that was slow.
 fn of_requests(

@@ -63,8 +63,8 @@ pub(crate) fn summary(
     outcomes: &[(&'static Rule, Outcome)],
 ) -> (SectionContent, Vec<Option<usize>>) {
     let actions = actions::first_actions(evidence, findings);
-    let figures = figures::figures(evidence, &actions);
     let whole = whole::Whole::new(evidence, &actions);
+    let figures = figures::figures(evidence, &actions, whole.as_ref());
     let mut content = SectionContent {
         conclusion: conclusion::conclusion(evidence, whole.as_ref(), &actions),
         ..SectionContent::default()
@@ -95,12 +95,12 @@ pub(crate) fn summary(
     if !actions.is_empty() {
         let heading = evidence.text.line("summary.actions", &[]);
         content.blocks.push(Block::Heading(heading));
-        let cards = cards::cards(evidence, &actions, &figures);
+        let cards = cards::cards(evidence, &actions, &figures, whole.as_ref());
         content.blocks.push(Block::Actions(cards));
         let numbered: Vec<(usize, &Action<'_>)> = (1..).zip(&actions).collect();
         content
             .datasets
-            .push(action_table(evidence).rows(&numbered));
+            .push(action_table(evidence, whole.as_ref()).rows(&numbered));
     }
     if !leaves.is_empty() {
         let table = leaves::table(evidence);
@@ -441,12 +441,17 @@ fn figure_table<'t>(
         .on_page_if(figures.iter().any(|figure| figure.limit.is_some()))
 }
 
-fn action_table<'t>(evidence: &'t Evidence<'_>) -> Table<'t, (usize, &'t Action<'t>)> {
+fn action_table<'t>(
+    evidence: &'t Evidence<'_>,
+    whole: Option<&'t whole::Whole<'_>>,
+) -> Table<'t, (usize, &'t Action<'t>)> {
     let text = evidence.text;
     Table::new(text, "summary_actions")
         .count("number", |(number, _): &(usize, &Action<'_>)| *number)
         .text("action", move |(_, action)| action.what_to_do(text))
-        .text("effect", |(_, action)| figures::effect(evidence, action))
+        .text("effect", move |(_, action)| {
+            figures::effect(evidence, whole, action)
+        })
         .text("condition", move |(_, action)| action.condition(text))
         .text("confidence", |(_, action)| confidence(evidence, action))
         .all_on_page()

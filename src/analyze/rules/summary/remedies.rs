@@ -227,6 +227,7 @@ const GRAPHS_WITH_CACHE: &str = "model.generation_config.cache_implementation = 
 const COMPILED: &str = "model = torch.compile(model";
 const COMPILED_FORWARD: &str = "model.forward = torch.compile(model.forward";
 const COMPILE: &str = "model = torch.compile(model)";
+const CHANGED: &str = "# replaces the call of torch.compile in the program\n";
 const AUTOTUNE: &str = "model = torch.compile(model, mode=\"max-autotune\")";
 const COLLECTION: &str =
     "import gc\ngc.collect()\ngc.freeze()\ngc.disable()  # collect between epochs";
@@ -264,10 +265,16 @@ impl Remedy {
             AUTOCAST if !trains => AUTOCAST_INFERENCE,
             code => code,
         };
+        let is_compiled = evidence.platform.compiled && code.contains("torch.compile(");
+        // What is compiled already needs another mode, not a second call.
+        if is_compiled && code == COMPILE {
+            return None;
+        }
+        let head = if is_compiled { CHANGED } else { "" };
         // What generates calls the method and not the model, which alone would be compiled.
         Some(match stages.any(StageLine::is_decode) {
-            true => code.replace(COMPILED, COMPILED_FORWARD),
-            false => code.to_owned(),
+            true => head.to_owned() + &code.replace(COMPILED, COMPILED_FORWARD),
+            false => head.to_owned() + code,
         })
     }
 }

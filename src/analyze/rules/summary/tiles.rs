@@ -9,7 +9,7 @@ use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_analysis::utilization::mfu::Ceiling;
 use rooflens_document::{Cell, Inline, Quantity, Table, Tile};
-use rooflens_schemas::Unit;
+use rooflens_schemas::{PassKind, Unit};
 use rooflens_units::{Flops, Ratio, Time};
 
 /// Figures of what is waited for, of its stages and of the GPU.
@@ -238,7 +238,7 @@ fn mfu_of_step<'a>(evidence: &Evidence<'a>, whole: &Whole<'_>) -> Option<(Ratio,
     let (mut flops, mut time) = (Flops::ZERO, Time::ZERO);
     let (mut ceiling, mut measured) = (None, None);
     for (stage, _) in &whole.stages {
-        time += stage.reference();
+        time += stage.alone();
         let Some(utilization) = figures::utilization(evidence, stage) else {
             continue;
         };
@@ -341,19 +341,39 @@ fn slowest_rank(evidence: &Evidence<'_>) -> Option<u32> {
 /// The most memory in use on a GPU, and what it has.
 fn memory(evidence: &Evidence<'_>) -> Option<Tile> {
     let allocator = evidence.results.allocator().ok()?;
-    let used = allocator.used.iter().map(|used| used.bytes as f64);
+    let session = evidence.session;
+    let most_used = allocator.used.iter().max_by_key(|used| used.bytes);
     let peaks = allocator.devices.iter();
-    let allocated = peaks.map(|device| device.whole.peak.allocated as f64);
-    let (label, bytes) = match used.max_by(f64::total_cmp) {
-        Some(bytes) => ("summary.tile_memory", bytes),
-        None => ("summary.tile_allocated", allocated.max_by(f64::total_cmp)?),
+    let most_allocated = peaks.max_by_key(|device| device.whole.peak.allocated);
+    let (label, bytes, pass) = match most_used {
+        Some(used) => {
+            let folder = session.text(used.artifact).split_once('/');
+            let pass = folder.map_or("", |(folder, _)| folder);
+            ("summary.tile_memory", used.bytes as f64, pass)
+        }
+        None => {
+            let device = most_allocated?;
+            let allocated = device.whole.peak.allocated as f64;
+            (
+                "summary.tile_allocated",
+                allocated,
+                session.pass_name(device.states.pass),
+            )
+        }
     };
+    // The profiler's own memory counts in what a device has in use.
+    let mut passes = session.passes.ids();
+    let is_profiled = passes.any(|id| {
+        session.pass_name(id) == pass && session.passes.kind[id.index()] != PassKind::Baseline
+    });
     let whole = evidence.memory.map(|whole| {
         let name = words!(evidence, "summary.tile_of_memory");
         (name, Quantity::from(whole))
     });
     Some(Tile {
-        label: evidence.text.line(label, &[]),
+        label: evidence
+            .text
+            .line(label, &[("pass", is_profiled.then_some(pass).into())]),
         now: Quantity::new(bytes, Unit::Bytes),
         others: whole.into_iter().collect(),
     })

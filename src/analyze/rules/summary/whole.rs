@@ -96,9 +96,28 @@ impl<'a> Whole<'a> {
         Some(whole)
     }
 
+    /// What actions save of its stages.
+    pub(super) fn saved(&self, actions: &[Action<'_>]) -> Time {
+        let mut saved = Time::ZERO;
+        for (stage, times) in &self.stages {
+            saved += joint::saved(stage, actions) * *times;
+        }
+        saved
+    }
+
+    /// Time of a training step, and how many of them the whole is.
+    pub(super) fn step(&self) -> Option<(Time, f64)> {
+        let (_, times) = *self.stages.first()?;
+        let mut stages = self.stages.iter();
+        let is_even = stages.clone().all(|(_, of_stage)| *of_stage == times);
+        let trains = stages.any(|(stage, _)| stage.kind.is_training_only());
+        let is_steps = matches!(self.kind, Kind::Step | Kind::Loop);
+        (is_steps && is_even && trains).then(|| (self.now / times, times))
+    }
+
     /// Time of a stage in the whole.
     pub(super) fn time_of((stage, times): &(&StageLine, f64)) -> Time {
-        stage.reference() * *times
+        stage.alone() * *times
     }
 
     /// The stage that takes most of the time.
@@ -182,17 +201,24 @@ fn limit(evidence: &Evidence<'_>, kind: Kind, stages: &[(&StageLine, f64)]) -> O
 /// Factor from which on a whole is called faster.
 const LEAST_SPEEDUP: f64 = 1.05;
 
-/// Each stage once: of several ranks that of an action, or else the slowest.
+/// Each stage once, all of one rank as far as it has them: of the rank with most stages of actions, of several the
+/// slowest. Stages of different ranks make no step.
 pub(super) fn one_rank<'a>(
     evidence: &'a Evidence<'_>,
     is_of_action: impl Fn(&StageLine) -> bool,
 ) -> Vec<&'a StageLine> {
-    let rank = |stage: &StageLine| (is_of_action(stage), stage.reference());
+    let mut ranks = BTreeMap::<Option<u32>, (usize, Time)>::new();
+    for stage in &evidence.stages {
+        let (stages, time) = ranks.entry(stage.scope.rank).or_default();
+        *stages += usize::from(is_of_action(stage));
+        *time += stage.total();
+    }
+    let order = |stage: &StageLine| ranks[&stage.scope.rank];
     let mut stages: Vec<&StageLine> = Vec::new();
     for stage in &evidence.stages {
         let mut earlier = stages.iter_mut();
         match earlier.find(|earlier| earlier.scope.stage == stage.scope.stage) {
-            Some(earlier) if rank(earlier) < rank(stage) => *earlier = stage,
+            Some(earlier) if order(earlier) < order(stage) => *earlier = stage,
             Some(_) => {}
             None => stages.push(stage),
         }

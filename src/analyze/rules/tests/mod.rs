@@ -113,6 +113,7 @@ impl Made {
             steps: None,
             nested: Vec::new(),
             unprofiled: None,
+            overlapped: Time::ZERO,
             timed: None,
             kernels: (stage, ProcessId(0)),
             of_loop: Time(run),

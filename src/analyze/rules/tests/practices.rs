@@ -65,6 +65,8 @@ fn a_compiler_in_use_is_advised_only_where_it_is_not() {
     let partly = adapted(&made(40), "launch-bound", "launch_bound.advice");
     assert!(partly.contains("Fuse small kernels"), "{partly}");
     assert!(partly.contains("60.0 % of the fusible time"), "{partly}");
+    let nearly = adapted(&made(6), "launch-bound", "launch_bound.advice");
+    assert!(!nearly.contains("Fuse small kernels"), "{nearly}");
     let wholly = adapted(&made(0), "launch-bound", "launch_bound.advice");
     assert!(!wholly.contains("Fuse small kernels"), "{wholly}");
     assert!(wholly.contains("is in use already: TORCH_LOGS"), "{wholly}");

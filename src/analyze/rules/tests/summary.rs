@@ -4,6 +4,7 @@ use super::*;
 use crate::evidence::Evidence;
 use proptest::prelude::*;
 use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::testing::{trace, with_results};
 use rooflens_analysis::time::account::{Iterations, Node, NodeKind, Phase, Work};
 use rooflens_document::{Block, Dataset, Gain, GainKind, Part, SectionContent};
 
@@ -404,4 +405,32 @@ fn a_waterfall_starts_at_the_utilization() {
     let content = summarize(&prefill().busy(0.9), &[]);
     let missing = |block: &Block| matches!(block, Block::Missing(reason) if reason.starts_with("summary.no_fall{"));
     assert!(content.times.iter().any(missing));
+}
+
+/// Four steps of forward and backward whose operations overlap: from 10 to 500 and from 400 to 980 µs. Backward adds 480 of
+/// its 580 µs, and a step takes 970 µs.
+#[test]
+fn stages_that_overlap_make_no_longer_step() {
+    let mut text = String::new();
+    for start in (0..4000).step_by(1000) {
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range forward {}\n", time(0, 20));
+        text += &format!("launch {} -> gemm {}\n", time(0, 5), time(10, 500));
+        text += &format!("range backward {}\n", time(30, 60));
+        text += &format!("launch {} -> gather {}\n", time(30, 35), time(400, 510));
+        text += &format!("launch {} -> gemm {}\n", time(40, 45), time(510, 980));
+    }
+    with_results(&trace(&text), |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let stages = evidence.stages.iter();
+        let times: Vec<_> = stages
+            .map(|stage| (stage.time.0, stage.alone().0))
+            .collect();
+        assert_eq!(times, [(490e3, 490e3), (580e3, 480e3)]);
+        // Four steps with 30 µs between them.
+        assert_eq!(evidence.loop_time(), Time(3_970e3));
+        let content = summary(&evidence, &[]);
+        let tiles = column(&content, "summary_tiles", "value");
+        assert_eq!(tiles[0], "970000");
+    });
 }

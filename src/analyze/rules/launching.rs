@@ -61,12 +61,8 @@ pub(crate) fn largest(
     largest
 }
 
-/// Whether host code lies between launches rather than in one place.
-pub(crate) fn is_between(idle: &StageIdle) -> bool {
-    idle.gaps_per_instance(Cause::HostCode) >= BETWEEN
-}
-
-/// Whether it lies within steps, each of which one graph holds, rather than between them.
+/// Whether host code lies between launches rather than in one place: of decode within the steps, each of which one graph
+/// holds.
 pub(crate) fn is_within_steps(
     evidence: &Evidence<'_>,
     stage: &StageLine,
@@ -78,10 +74,16 @@ pub(crate) fn is_within_steps(
     idle.gaps_per_instance(Cause::HostCode) >= BETWEEN * steps.map_or(1.0, |steps| steps.0)
 }
 
+/// Whether a graph of each decode step leaves host code between the steps.
+pub(crate) fn leaves_host_code(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let idle = evidence.idle(stage.key());
+    stage.is_decode() && idle.is_some_and(|idle| !is_within_steps(evidence, stage, idle))
+}
+
 /// Whether PyTorch launches many operations one by one, with host code between them.
 pub(crate) fn is_many(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> bool {
     let is_many = stage.operations >= MANY && !evidence.replays_graphs(stage);
-    evidence.platform.pytorch && is_many && is_between(idle)
+    evidence.platform.pytorch && is_many && is_within_steps(evidence, stage, idle)
 }
 
 /// Whether the host waits for results amid the operations of a stage, so that one graph cannot hold them.

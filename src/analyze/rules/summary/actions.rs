@@ -1,7 +1,7 @@
 //! What to do first: the findings that could save most of the run.
 
 use super::confidence::Confidence;
-use super::{WITH_LAUNCHES, confidence, joint};
+use super::{HOST, WITH_LAUNCHES, confidence, joint};
 use crate::evidence::Evidence;
 use crate::launching;
 use crate::stage::{Key, StageLine};
@@ -107,7 +107,10 @@ pub(super) fn first_actions<'a>(
         if !is_worth {
             continue;
         }
-        if is_room && action.adds_to(&actions) && action.adds_to_kernels(evidence, &actions) {
+        if is_room
+            && action.adds_to(evidence, &actions)
+            && action.adds_to_kernels(evidence, &actions)
+        {
             left -= action.saved_of_run();
             actions.push(action);
             places.push(place);
@@ -251,12 +254,14 @@ impl<'a> Action<'a> {
     }
 
     /// Whether it saves at least [`ADDS`] of its bound once the earlier ones are taken.
-    pub(super) fn adds_to(&self, earlier: &[Self]) -> bool {
+    pub(super) fn adds_to(&self, evidence: &Evidence<'_>, earlier: &[Self]) -> bool {
         let Effect::Stage(stage) = self.effect else {
             return true;
         };
         let is_replayed = earlier.iter().any(|action| action.launches(stage));
-        if WITH_LAUNCHES.contains(&self.finding.id) && is_replayed {
+        let goes = WITH_LAUNCHES.contains(&self.finding.id)
+            && (self.finding.id != HOST || !launching::leaves_host_code(evidence, stage));
+        if goes && is_replayed {
             return false;
         }
         let mut with = earlier.to_vec();

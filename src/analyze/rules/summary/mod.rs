@@ -50,7 +50,10 @@ const SHOWN_LEAVES: usize = 8;
 const SHOWN_STAGES: usize = 3;
 
 /// Rules about idle time that goes where one launch replays all operations.
-const WITH_LAUNCHES: [&str; 3] = ["host-bound", "allocator-stalls", "first-use"];
+const WITH_LAUNCHES: [&str; 3] = [HOST, "allocator-stalls", "first-use"];
+
+/// The rule about host code.
+const HOST: &str = "host-bound";
 
 /// Sentences, each a paragraph or an item of a list.
 type Sentences = Vec<Vec<Inline>>;
@@ -574,7 +577,7 @@ fn is_next(
     };
     let goes = action.finding.id == launching::RULE && WITH_LAUNCHES.contains(&finding.id);
     // What the actions remove already does not stay.
-    let stays = Action::new(evidence, finding).is_none_or(|next| next.adds_to(actions));
+    let stays = Action::new(evidence, finding).is_none_or(|next| next.adds_to(evidence, actions));
     finding.scope == action.finding.scope
         && stays
         && gain.kind != GainKind::Stalls

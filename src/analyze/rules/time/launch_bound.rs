@@ -3,7 +3,9 @@
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known;
-use crate::launching::{MANY, RULE as ID, SHARE, is_within_steps, largest, launching};
+use crate::launching::{
+    MANY, RULE as ID, SHARE, is_within_steps, largest, launching, leaves_host_code,
+};
 use crate::pauses;
 use crate::practices;
 use crate::rule::{Look, Outcome, Rule, Threshold};
@@ -106,9 +108,8 @@ fn gain(
         return (saving(launching), "basis_launching", None);
     }
     let saved = replayed(evidence, stage, idle).max(launching);
-    let kept = host_code(evidence, stage, idle).filter(|time| {
-        stage.is_decode() && time.is_positive() && !is_within_steps(evidence, stage, idle)
-    });
+    let kept = host_code(evidence, stage, idle)
+        .filter(|time| time.is_positive() && leaves_host_code(evidence, stage));
     let Some(kept) = kept else {
         return (saving(saved), "basis", None);
     };

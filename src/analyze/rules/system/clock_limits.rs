@@ -114,7 +114,7 @@ fn draft(
         gpu = Quantity::count(u64::from(device.index)),
         reason = reason,
         share = share,
-        meaning = below.is_none().then_some(meaning),
+        meaning = below.is_none().then(|| evidence.text.word(meaning)),
         most = most,
         limit = power_limit,
         with = with,

@@ -279,7 +279,9 @@ class Finder:
         names = {self.launches[at].name.removeprefix("aten::") for at in run}
         if len(full) < 3 or names == {"copy_"}:
             return
-        norm = any(self.launches[at].is_reduction for at in run) and names & ROOTS
+        # Backward of rsqrt: a power of it, which has the rows of a reduction.
+        power = any(self.launches[at].name == "aten::pow" and self.launches[at].elements < whole for at in run)
+        norm = any(self.launches[at].is_reduction for at in run) and (names & ROOTS or power)
         largest = max(reversed(self.launches[full[0]].tensors), key=elements)
         self.add("norm-unfused" if norm else "pointwise-unfused", run, self.fused(run),
                  dict(sizes=sizes(largest), source=largest.dtype))

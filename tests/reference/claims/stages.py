@@ -27,7 +27,7 @@ ACTIVITY = {"garbage collection": "Python garbage collection", "data loader": "w
 # The host works as long as before without these.
 WAITS = {"sync", "copy", "communication", "queue"}
 PREPARATION = "preparation of kernels by cuDNN"
-APART = ", excluding stalls in few of them"
+APART = ", excluding what exceeds the median one"
 PAUSES = "intermittent CPU stalls"
 IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to (?P<most>\S+ %) by iteration\))?)"
 FEW = (r"(?:In (?P<few>\S+) of (?P<all>\S+) iterations of .+? the GPU is idle for (?P<time>\S+ \S+) in all, up to "

@@ -42,9 +42,13 @@ pub(super) fn figures(
 ) -> Vec<Figure> {
     let shown = shown(evidence, actions);
     let mut figures = Vec::new();
-    figures.extend(whole.and_then(|whole| of_step(evidence, whole)));
     for stage in &shown {
         figures.extend(of_stage(evidence, stage, actions));
+    }
+    // A part of a step has no throughput of its own.
+    if let Some(step) = whole.and_then(|whole| of_step(evidence, whole)) {
+        figures.retain(|figure| figure.is_time);
+        figures.insert(0, step);
     }
     figures.extend(of_requests(evidence, &shown, actions));
     figures.extend(of_loop(evidence, actions));

@@ -11,13 +11,25 @@ use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_document::chart::{Fall, Plot, Waterfall};
-use rooflens_document::{Block, Chart, Dataset, Table};
+use rooflens_document::{Block, Chart, Dataset, Inline, Table};
 use rooflens_schemas::Unit;
-use rooflens_sections::why_unknown;
+use rooflens_sections::kernels::bound_of_kernel;
+use rooflens_sections::{Context, why_unknown};
+use rooflens_session::{Arrange, KernelId};
 use rooflens_units::{Ratio, Time};
 
 /// Stages of a request or loop that the chart shows.
 const SHOWN: usize = 2;
+
+/// Other kernels that are named.
+const SHOWN_KERNELS: usize = 3;
+
+/// Classes with parts of their own.
+const KNOWN: [ClassGroup; 3] = [
+    ClassGroup::Gemm,
+    ClassGroup::Attention,
+    ClassGroup::Communication,
+];
 
 /// The way from a peak to the utilization that is reached.
 struct Descent {
@@ -27,6 +39,8 @@ struct Descent {
     at_peak: Time,
     /// What the time above that goes to, in the order of the chart.
     causes: Vec<(String, Time)>,
+    /// The part of it in kernels that compute neither GEMMs nor attention.
+    others: Time,
 }
 
 /// A cause with the level below it.
@@ -51,6 +65,7 @@ pub(super) fn blocks(evidence: &Evidence<'_>, whole: &Whole<'_>) -> (Vec<Block>,
     }
     let table = table(evidence);
     let mut blocks = vec![Block::Chart(chart(evidence, &descents))];
+    blocks.extend(other_kernels(evidence, whole, &descents).map(Block::Prose));
     if whole.stages.len() == 1 {
         let caption = words!(evidence, "summary.fall_table");
         blocks.push(Block::Table(table.view(caption, steps.len())));
@@ -184,6 +199,7 @@ impl Descent {
             peak,
             at_peak,
             causes,
+            others,
         })
     }
 
@@ -247,6 +263,59 @@ impl Descent {
             share = Ratio::of(*time, whole),
         ))
     }
+}
+
+/// The kernels with the most time of the part that no GEMM and no attention explains, where that is the largest loss.
+fn other_kernels(
+    evidence: &Evidence<'_>,
+    whole: &Whole<'_>,
+    descents: &[Descent],
+) -> Option<Vec<Inline>> {
+    let is_largest = |descent: &&Descent| {
+        let mut causes = descent.causes.iter();
+        descent.others.is_positive() && causes.all(|(_, time)| *time <= descent.others)
+    };
+    let descent = descents.iter().find(is_largest)?;
+    let context = Context::new(evidence.context, evidence.text);
+    let mut kernels: Vec<(KernelId, Time, Option<&'static str>)> = Vec::new();
+    for (stage, times) in &whole.stages {
+        let is_shown = descents.len() == 1 || stage.label() == descent.name;
+        let Some(work) = evidence.work(stage.kernels).filter(|_| is_shown) else {
+            continue;
+        };
+        for (kernel, _, time) in &work.kernels {
+            let class = evidence.facts.identities[kernel.index()].class;
+            if KNOWN.contains(&class.group()) {
+                continue;
+            }
+            let share = Ratio::of(time.time(), work.total.time());
+            let time = stage.work() * share * *times;
+            match kernels.iter_mut().find(|(known, ..)| known == kernel) {
+                Some((_, sum, _)) => *sum += time,
+                None => kernels.push((*kernel, time, bound_of_kernel(&context, work, *kernel).0)),
+            }
+        }
+    }
+    kernels.arrange_by(|a, b| b.1.total_cmp(&a.1));
+    let mut items = Vec::new();
+    for (kernel, time, bound) in kernels.into_iter().take(SHOWN_KERNELS) {
+        items.push(say!(
+            evidence,
+            "summary.fall_kernel",
+            kernel = Inline::code(&evidence.facts.identities[kernel.index()].short),
+            share = Ratio::of(time, descent.whole()),
+            bound = bound.map(|bound| evidence.text.word(bound)),
+        ));
+    }
+    let comma = Inline::from(evidence.text.semicolon());
+    (!items.is_empty()).then(|| {
+        say!(
+            evidence,
+            "summary.fall_kernels_of",
+            stage = descent.name.as_str(),
+            kernels = items.join(&comma),
+        )
+    })
 }
 
 fn chart(evidence: &Evidence<'_>, descents: &[Descent]) -> Chart {

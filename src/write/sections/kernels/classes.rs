@@ -144,16 +144,16 @@ fn kernel_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
         .time("total_ns", |(_, (.., time))| *time)
         .share("share", |(work, (.., time))| work.share(*time))
         .text("bound", |(work, (kernel, ..))| {
-            of_kernel(context, work, *kernel).0
+            bound_of_kernel(context, work, *kernel).0
         })
         .share("of_roofline", |(work, (kernel, ..))| {
-            of_kernel(context, work, *kernel).1
+            bound_of_kernel(context, work, *kernel).1
         })
         .rows(&rows.collect::<Vec<_>>())
 }
 
 /// What bounds a kernel of a stage, by its counters or else its sizes, and its roofline time as a share of its time.
-fn of_kernel(
+pub fn bound_of_kernel(
     context: &Context<'_>,
     work: &StageWork,
     kernel: KernelId,
@@ -191,7 +191,8 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
         .filter(|stage| stage.summary.is_outermost(context.facts))
         .count();
     let of_kernels = |stage: &StageWork| {
-        let of_kernel = |(kernel, ..): &(KernelId, u64, Ns)| of_kernel(context, stage, *kernel);
+        let of_kernel =
+            |(kernel, ..): &(KernelId, u64, Ns)| bound_of_kernel(context, stage, *kernel);
         stage.kernels.iter().map(of_kernel).collect::<Vec<_>>()
     };
     let known: Vec<_> = work.iter().flat_map(of_kernels).collect();

@@ -17,6 +17,12 @@ pub(crate) const SHARE: Ratio = Ratio(0.10);
 /// Operations of an instance from which on launching them costs time.
 pub(crate) const MANY: Count = Count(100.0);
 
+/// Recurrent cells in an iteration from which on a loop of them computes a sequence.
+const CELLS: Count = Count(16.0);
+
+/// Parts of names of kernels of recurrent cells. cuDNN has others.
+const CELL_KERNELS: [&str; 2] = ["lstm_cell_forward", "gru_cell_forward"];
+
 /// Gaps with host code in an iteration from which on it lies between launches: fewer are single pieces of work, such as
 /// the preparation of a batch, which no graph removes.
 const BETWEEN: Count = Count(5.0);
@@ -90,4 +96,25 @@ pub(crate) fn is_many(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageId
 pub(crate) fn waits(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let idle = evidence.idle(stage.key());
     idle.is_some_and(|idle| idle.sources.waits_for_results())
+}
+
+/// Recurrent cells that the host launches one by one in an iteration, where they compute a sequence.
+pub(crate) fn cells(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count> {
+    let mut cells = Count(0.0);
+    for (kernel, launches, _) in &evidence.work(stage.key())?.kernels {
+        let name = evidence.session.kernel_name(*kernel);
+        if CELL_KERNELS.iter().any(|part| name.contains(part)) {
+            cells += Count(*launches as f64) / stage.counted.0;
+        }
+    }
+    (cells >= CELLS).then_some(cells)
+}
+
+/// Calls of the model in a training step that accumulates their gradients, and the batch of each.
+pub(crate) fn micro_batches(evidence: &Evidence<'_>, stage: &StageLine) -> Option<[Count; 2]> {
+    let of_call = evidence.session.workload.batch.filter(|batch| *batch > 0)?;
+    let utilization = evidence.utilization(stage)?;
+    let of_step = utilization.timed.batch(Some(of_call))?;
+    let calls = of_step / of_call;
+    (calls > 1).then_some([calls, of_call].map(|count| Count(count as f64)))
 }

@@ -100,7 +100,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 70] = {
+static REMEDIES: [Remedy; 72] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -125,6 +125,9 @@ static REMEDIES: [Remedy; 70] = {
             &[Memory, Shapes, Start],
         )
         .code(GRAPHS),
+        remedy("launch-bound", "torch.nn.LSTM", Code, &[Rounding])
+            .code("output, state = torch.nn.LSTM(inputs, hidden, layers)(sequence)"),
+        remedy("launch-bound", "micro-batch", Option, &[Memory, Weights]),
         remedy(
             "launch-bound",
             "torch.compile",

@@ -157,3 +157,38 @@ fn tf32_in_use_is_no_cause_of_other_products() {
     assert_eq!(words(&with.advice.unwrap()), "no_tensor_cores.advice_tf32");
     assert_eq!(with.root, None);
 }
+
+/// What a stage of ten instances that waits for launches is advised.
+fn advised(made: Made) -> String {
+    let made = made.operations(200.0, 8e5).idle(Cause::Launching, 600.0);
+    words(&made.one(rule("launch-bound")).advice.unwrap())
+}
+
+#[test]
+fn a_loop_of_recurrent_cells_is_one_call_of_the_layer() {
+    let with_cells = |launches| {
+        let mut made = with_kernels(&[("lstm_cell_forward", KernelClass::Elementwise, "", 40)]);
+        made.known.stage_work.as_mut().unwrap()[0].kernels[0].1 = launches;
+        made
+    };
+    // 16 cells in each of 10 iterations, and one less.
+    assert_eq!(advised(with_cells(160)), "launch_bound.advice_cells");
+    assert_eq!(advised(with_cells(159)), "launch_bound.advice_decode");
+}
+
+#[test]
+fn a_step_that_accumulates_gradients_needs_larger_batches() {
+    let with_batch = |of_step| {
+        let mut made = decode().utilization(0.1, 0.1);
+        let timed = &mut made.utilized().timed;
+        (timed.kind, timed.batch) = (StageKind::TrainStep, of_step);
+        made.session.workload.batch = Some(2);
+        made
+    };
+    assert_eq!(
+        advised(with_batch(Some(8))),
+        "launch_bound.advice_accumulation"
+    );
+    assert_eq!(advised(with_batch(Some(2))), "launch_bound.advice_decode");
+    assert_eq!(advised(with_batch(None)), "launch_bound.advice_decode");
+}

@@ -4,7 +4,8 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known;
 use crate::launching::{
-    MANY, RULE as ID, SHARE, is_within_steps, largest, launching, leaves_host_code,
+    MANY, RULE as ID, SHARE, cells, is_within_steps, largest, launching, leaves_host_code,
+    micro_batches,
 };
 use crate::pauses;
 use crate::practices;
@@ -57,6 +58,7 @@ fn draft(
     // The word is kept for stages of which launching takes the largest part.
     let is_bound = idle.verdict().0 == Verdict::Launch;
     let launches = idle.launches.per_step;
+    let micro_batches = micro_batches(evidence, stage);
     let arguments = arguments! {
         bound = is_bound.then(|| Inline::strong(&stage.label)),
         idle = evidence.idles(stage, idle, &[Cause::Launching], launching),
@@ -66,6 +68,9 @@ fn draft(
         kernel = idle.launches.mean_kernel(),
         call = idle.launches.median_call,
         sampled = evidence.sampled(idle),
+        cells = cells(evidence, stage),
+        calls = micro_batches.map(|[calls, _]| calls),
+        batch = micro_batches.map(|[_, batch]| batch),
     };
     let (advice, next) = advice(evidence, stage, idle);
     let draft = Draft::new(finding, arguments)
@@ -75,6 +80,14 @@ fn draft(
     match advice {
         "advice_graphs" => draft.root("root_cause_graphs", "root_action_graphs"),
         "advice_waits" => draft.root("root_cause_waits", "root_action_waits"),
+        "advice_cells" => {
+            let draft = draft.root("root_cause_cells", "root_action_cells");
+            draft.only_if("root_if_cells")
+        }
+        "advice_accumulation" => {
+            let draft = draft.root("root_cause_accumulation", "root_action_accumulation");
+            draft.only_if("root_if_accumulation")
+        }
         "advice_parts" => draft.root("root_cause_waits", "root_action_parts"),
         _ if !evidence.platform.pytorch => draft,
         "advice_decode" if !practices::has_static_cache(evidence, stage) => {
@@ -158,6 +171,12 @@ fn advice(
     if evidence.replays_graphs(stage) {
         let next = evidence.has_no_samples().then_some("next_graphs");
         return ("advice_graphs", next);
+    }
+    if cells(evidence, stage).is_some() {
+        return ("advice_cells", None);
+    }
+    if micro_batches(evidence, stage).is_some() {
+        return ("advice_accumulation", None);
     }
     // A bundle with the graph shows its gaps already.
     let replay = evidence.replay(stage);

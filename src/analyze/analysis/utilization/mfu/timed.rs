@@ -57,7 +57,7 @@ impl StageTime {
 
     /// The batch of an iteration, with that of a call of the model: a training step that accumulates gradients has
     /// several calls.
-    pub(super) fn batch(&self, of_call: Option<u64>) -> Option<u64> {
+    pub fn batch(&self, of_call: Option<u64>) -> Option<u64> {
         let accumulates = |sum: &u64| {
             let is_step = self.kind == StageKind::TrainStep;
             is_step && of_call.is_some_and(|batch| batch > 0 && sum.is_multiple_of(batch))

@@ -67,7 +67,7 @@ fn card(
     );
     ActionCard {
         what: vec![action.what_to_do(text).into()],
-        snippet: remedy.snippet(evidence),
+        snippet: remedy.snippet(evidence, action),
         facts,
         finding: action.finding.id,
     }

@@ -1,9 +1,10 @@
 //! What an action costs: code to copy, how much work it is, and what can go wrong. Judgements by kind of change, one row a
 //! remedy.
 
-use super::actions::Action;
+use super::actions::{Action, Effect};
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
+use rooflens_schemas::StageKind;
 
 /// How much work a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,6 +230,7 @@ const GRAPHS: &str = "model = torch.compile(model, mode=\"reduce-overhead\")  # 
 const GRAPHS_WITH_CACHE: &str = "model.generation_config.cache_implementation = \"static\"  # Transformers\nmodel.forward = torch.compile(model.forward, mode=\"reduce-overhead\")  # CUDA graphs";
 const COMPILED: &str = "model = torch.compile(model";
 const COMPILED_FORWARD: &str = "model.forward = torch.compile(model.forward";
+const COMPILED_FUNCTION: &str = "function = torch.compile(function";
 const COMPILE: &str = "model = torch.compile(model)";
 const CHANGED: &str = "# replaces the call of torch.compile in the program\n";
 const AUTOTUNE: &str = "model = torch.compile(model, mode=\"max-autotune\")";
@@ -255,7 +257,7 @@ pub(super) fn of_action(evidence: &Evidence<'_>, action: &Action<'_>) -> &'stati
 
 impl Remedy {
     /// Code for programs that use PyTorch.
-    pub(super) fn snippet(&self, evidence: &Evidence<'_>) -> Option<String> {
+    pub(super) fn snippet(&self, evidence: &Evidence<'_>, action: &Action<'_>) -> Option<String> {
         let has_bf16 = evidence.platform.has_tf32() != Some(false);
         // Training in fp16 scales its loss as well, which is more than a line.
         let is_fit = evidence.platform.pytorch && (self.code != AUTOCAST || has_bf16);
@@ -274,11 +276,15 @@ impl Remedy {
             return None;
         }
         let head = if is_compiled { CHANGED } else { "" };
-        // What generates calls the method and not the model, which alone would be compiled.
-        Some(match stages.any(StageLine::is_decode) {
-            true => head.to_owned() + &code.replace(COMPILED, COMPILED_FORWARD),
-            false => head.to_owned() + code,
-        })
+        let is_of_model =
+            !matches!(action.effect, Effect::Stage(stage) if stage.kind == StageKind::Other);
+        let compiled = match is_of_model {
+            // What generates calls the method and not the model, which alone would be compiled.
+            true if stages.any(StageLine::is_decode) => COMPILED_FORWARD,
+            true => COMPILED,
+            false => COMPILED_FUNCTION,
+        };
+        Some(head.to_owned() + &code.replace(COMPILED, compiled))
     }
 }
 

@@ -14,9 +14,9 @@ use crate::files;
 /// How often it is written, and how often a browser reads it.
 const PERIOD: Duration = Duration::from_secs(2);
 
-const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem;color:#222;background:#fff}\
-    table{border-collapse:collapse}td,th{padding:.25rem .75rem;text-align:right;border-bottom:1px solid #ddd}\
-    td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}tr.now{background:#eef5ff}\
+const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:1rem;color:#222;background:#fff}\
+    table{border-collapse:collapse}td,th{padding:.25rem .5rem;text-align:right;border-bottom:1px solid #ddd}\
+    td:first-child,th:first-child,td:nth-child(2),th:nth-child(2){text-align:left}td{white-space:nowrap}tr.now{background:#eef5ff}\
     @media(prefers-color-scheme:dark){body{color:#ddd;background:#111}td,th{border-color:#333}tr.now{background:#123}}";
 
 const HEADINGS: [&str; 12] = [

@@ -1,5 +1,7 @@
 //! Load and throughput of each run, its goodput, and all requests as data.
 
+use std::collections::BTreeMap;
+
 use rooflens_document::{Block, Cell, Quantity, SectionContent, Table, columns, say, words};
 use rooflens_units::Count;
 
@@ -31,16 +33,30 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
         SHOWN,
     );
     goodput(page, &mut content);
-    let mut settings: Vec<(&str, &str, &str)> = Vec::new();
+    let mut runs_of: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for run in results.runs {
         for (setting, value) in &run.settings {
-            settings.push((&run.label, setting, value));
+            runs_of
+                .entry((setting, value))
+                .or_default()
+                .push(&run.label);
         }
     }
-    let table = columns! { page, "serving_settings", (run, setting, value): &(&str, &str, &str) => {
-        name "run" = (*run).to_owned(), page;
+    let with_settings = results.runs.iter().filter(|run| !run.settings.is_empty());
+    let all = with_settings.count();
+    let mut settings = Vec::new();
+    for ((setting, value), runs) in runs_of {
+        let is_shared = runs.len() == all && all > 1;
+        let runs = match is_shared {
+            true => words!(page, "serving.all_runs"),
+            false => runs.join(page.text.comma()),
+        };
+        settings.push((setting, value, runs));
+    }
+    let table = columns! { page, "serving_settings", (setting, value, runs): &(&str, &str, String) => {
         name "setting" = (*setting).to_owned(), page;
         name "value" = (*value).to_owned(), page;
+        text "runs" = runs.clone(), page;
     } };
     if !settings.is_empty() {
         content.blocks.push(Block::Table(

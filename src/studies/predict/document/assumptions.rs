@@ -33,7 +33,6 @@ pub(super) fn all(study: &Study<'_>) -> Vec<Vec<Inline>> {
     if llm.layers.iter().any(|(_, layer)| layer.state.is_some()) {
         assumptions.push(say!(study, "predict.assume_state"));
     }
-    assumptions.extend(impossible(study));
     assumptions.extend(parallel(study));
     if setup.cached > Ratio::ZERO {
         assumptions.push(say!(study, "predict.assume_prefix", share = setup.cached));
@@ -105,8 +104,8 @@ fn dtypes(study: &Study<'_>, weights: &Precision) -> String {
     }
 }
 
-/// Formats that a GPU has no unit for, and splits that engines refuse.
-fn impossible(study: &Study<'_>) -> Vec<Vec<Inline>> {
+/// Formats that a GPU has no unit for, and splits that engines refuse: what makes the bounds of no use there.
+pub(super) fn impossible(study: &Study<'_>) -> Vec<Vec<Inline>> {
     let (question, mut assumptions) = (study.question, Vec::new());
     let mut formats = question.sweep.weights.clone();
     formats.push(question.setup.kv);

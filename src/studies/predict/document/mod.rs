@@ -326,6 +326,7 @@ fn summary(study: &Study<'_>) -> Vec<Block> {
         Block::Tiles(tiles::tiles(study, point, prediction)),
         Block::Prose(conclusion(study, point, prediction, gpu)),
     ];
+    blocks.extend(assumptions::impossible(study).into_iter().map(Block::Prose));
     if let Some(MachineAdvice { advice, .. }) =
         study.advice.first().filter(|_| prediction.tpot.is_some())
     {

@@ -145,10 +145,10 @@ fn llm(path: &Path) -> Result<(Llm, String), CliError> {
     Ok((llm, bundle::sha256(&bytes)))
 }
 
-/// How to fetch the config of a model that is named as on Hugging Face, `organization/name`.
+/// How to fetch the config of a model that is named as on Hugging Face, `organization/name`, or by its name alone.
 fn fetched(path: &Path) -> Option<String> {
     let id = path.to_str()?;
-    let (organization, name) = id.split_once('/')?;
+    let (organization, name) = id.split_once('/').unwrap_or(("ORGANIZATION", id));
     let is_word = |word: &str| {
         let mut letters = word.chars();
         let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
@@ -158,7 +158,7 @@ fn fetched(path: &Path) -> Option<String> {
     is_id.then(|| {
         format!(
             "rooflens reads files only; fetch the config of a model with \
-             `hf download {id} config.json --local-dir {name}`, then name that folder"
+             `hf download {organization}/{name} config.json --local-dir {name}`, then name that folder"
         )
     })
 }

@@ -39,6 +39,9 @@ pub struct Workload {
     /// Images of a sequence that a `vision` stage reads; their positions are part of the prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<u64>,
+    /// Width and height of an image in pixels, where the model reads images of any size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub image_size: Option<[u64; 2]>,
     /// Leading instances of each stage that are warm-up by declaration.
     #[serde(default)]
     pub warmup: Option<u64>,

@@ -278,6 +278,9 @@ pub(super) struct Predict {
     /// Images, or sounds, of a prompt; their positions count as tokens of it.
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=1 << 10))]
     pub(super) images: u64,
+    /// Size of an image in pixels, such as 1280x720, for a model that reads images of any size. Default: 1024x1024, or as the config says.
+    #[arg(long, value_name = "WxH", value_parser = super::predict::image)]
+    pub(super) image: Option<[u64; 2]>,
     /// Generated tokens of a sequence.
     #[arg(long, value_name = "N", default_value_t = 128)]
     pub(super) output_tokens: u64,

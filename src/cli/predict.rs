@@ -55,7 +55,10 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
 
 fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {
     let path = args.model.as_deref().unwrap_or(Path::new("config.json"));
-    let (llm, identity) = llm(path)?;
+    let (mut llm, identity) = llm(path)?;
+    if let Some(sides) = args.image {
+        llm = llm.viewing(sides);
+    }
     for remark in &llm.remarks {
         term.note(remark);
     }
@@ -235,6 +238,18 @@ fn setup(args: &Args, llm: &Llm) -> Result<Setup, CliError> {
         memory_share: share("memory-utilization", args.memory_utilization)?,
         images: args.images,
     })
+}
+
+/// `1280x720`: width and height of an image in pixels.
+pub(super) fn image(text: &str) -> Result<[u64; 2], String> {
+    let side = |side: &str| {
+        side.parse()
+            .ok()
+            .filter(|side| (1..=1 << 14).contains(side))
+    };
+    let sides = text.split_once('x');
+    let sides = sides.and_then(|(width, height)| Some([side(width)?, side(height)?]));
+    sides.ok_or_else(|| "expected WIDTHxHEIGHT in pixels, such as 1280x720".to_owned())
 }
 
 /// `4:0.7`: four guessed tokens, each right with a probability of 0.7.

@@ -11,10 +11,14 @@ use std::borrow::Cow;
 mod config;
 mod count;
 mod layer;
+mod modules;
+mod view;
 mod work;
 
 pub use config::{Unsupported, is_config, parse, weight_format};
 pub use layer::{Attention, Core, Experts, Layer, Matrix, Part, Reach, State};
+pub use modules::{Module, modules};
+pub use view::{Fit, View};
 pub use work::{
     Convention, Shape, attention, forward, forward_bytes, kv_bytes_per_token, parameters_per_token,
     parameters_read,
@@ -66,6 +70,8 @@ pub struct Encoder {
     pub llm: Llm,
     /// Positions that an input takes in the prompt of the decoder; 0 where the decoder attends to them instead.
     pub outputs: u64,
+    /// The image that it reads, where images may have any size.
+    pub view: Option<View>,
 }
 
 /// The sizes of the first attention and the first feed-forward block.

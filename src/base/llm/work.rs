@@ -194,6 +194,11 @@ impl Encoder {
         }
     }
 
+    /// Least size that reading so many inputs moves.
+    pub fn bytes(&self, inputs: u64, element: Bytes) -> Bytes {
+        forward_bytes(&self.llm, self.shape(inputs), element)
+    }
+
     /// FLOPs of reading so many inputs.
     pub fn forward(&self, inputs: u64) -> Flops {
         forward(&self.llm, self.shape(inputs), Convention::Causal)

@@ -129,6 +129,8 @@ fn sizes_of_results(workload: &Workload) -> String {
         ("prompt", workload.prompt_tokens),
         ("output", workload.output_tokens),
         ("images", workload.images),
+        ("width", workload.image_size.map(|[width, _]| width)),
+        ("height", workload.image_size.map(|[_, height]| height)),
     ];
     let mut parts = Vec::new();
     parts.extend(

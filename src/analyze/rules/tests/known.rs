@@ -196,6 +196,7 @@ impl Made {
             prompt: 1,
             passes: 1,
             model_parallel: 1,
+            images: None,
         };
         let (flops, bytes) = (Flops(mfu), Some(Bytes(mbu)));
         // As much as a stage needs at the peak.
@@ -220,6 +221,7 @@ impl Made {
                 formula,
                 shapes: Vec::new(),
                 share: Ratio(1.0),
+                read: 0,
             }),
             ceiling: Ok(Ceiling {
                 gpu,

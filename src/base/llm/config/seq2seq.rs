@@ -151,6 +151,7 @@ pub(super) fn read(name: &str, keys: &Keys<'_>, llm: &mut Llm) -> bool {
         name,
         llm: reads,
         outputs: 0,
+        view: None,
     });
     true
 }

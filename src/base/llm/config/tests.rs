@@ -2,7 +2,7 @@ use rooflens_units::Bytes;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{Convention, Reach, Shape, forward, kv_bytes_per_token};
+use crate::{Convention, Reach, Shape, forward, kv_bytes_per_token, modules};
 
 /// Public configs, cut to what the architecture needs, with the published number of parameters and its source.
 const PUBLISHED: &str = include_str!("published.json");
@@ -83,6 +83,73 @@ fn flops_equal_those_of_an_independent_count() {
         }
     }
     assert!(differing.is_empty(), "{}", differing.join("\n"));
+}
+
+#[test]
+fn modules_add_up_to_the_model() {
+    let all: Vec<Value> = serde_json::from_str(PUBLISHED).expect("valid JSON");
+    for one in &all {
+        let (llm, name) = (read(&one["config"]), &one["name"]);
+        let shape = Shape {
+            batch: 2,
+            new: 64,
+            past: 0,
+            logits: 1,
+        };
+        let modules = modules(&llm, shape, 3);
+        let parameters: u64 = modules.iter().map(|module| module.parameters).sum();
+        assert_eq!(Some(parameters), one["parameters"].as_u64(), "{name}");
+        let read: f64 = llm
+            .encoders
+            .iter()
+            .map(|encoder| encoder.forward(6).0)
+            .sum();
+        let of_model = forward(&llm, shape, Convention::Causal).0 + read;
+        let flops: f64 = modules.iter().map(|module| module.flops.0).sum();
+        assert!((flops / of_model - 1.0).abs() < 1e-12, "{name}");
+        let of_language = modules.iter().filter(|module| module.stage == "language");
+        let cache: f64 = of_language.map(|module| module.cache.0).sum();
+        let cached = llm.cached_elements(64) + llm.state_elements();
+        assert!((cache - 4.0 * cached).abs() <= 1e-12 * cache, "{name}");
+    }
+}
+
+#[test]
+fn the_size_of_an_image_decides_its_tokens_and_work_and_no_parameters() {
+    // Qwen2.5-VL: patches of 14, 2 × 2 of them an output: 1280 × 720 pixels are 45.7 × 25.7 outputs.
+    let qwen = published("Qwen2.5-VL-7B");
+    let wide = qwen.clone().viewing([1280, 720]);
+    assert_eq!(wide.encoders[0].outputs, 46 * 26);
+    assert_eq!(wide.encoders[0].llm.sequence, Some(4 * 46 * 26));
+    assert_eq!(wide.parameters(), qwen.parameters());
+    assert_eq!(wide.viewing([1024, 1024]).encoders, qwen.encoders);
+    // DeepSeek-OCR at 640 × 640: 40 × 40 patches, 10 × 10 outputs, 10 row breaks, an end. SAM 768 wide: patches of 768
+    // inputs, 12 layers of 12·768², windows of 196 in 8 and all 1600 in 4, a neck; CLIP 1024 wide over 101 tokens.
+    let ocr = published("DeepSeek-OCR").viewing([640, 512]);
+    assert_eq!(ocr.encoders[1].outputs, 111);
+    let sam = 1600.0 * (2.0 * (768.0 * 768.0 + 144.0 * 768.0 * 768.0))
+        + 4.0 * 768.0 * 1600.0 * (8.0 * 196.0 + 4.0 * 1600.0);
+    let neck = 2.0 * 1600.0 * (768.0 * 256.0 + 9.0 * 256.0 * 256.0)
+        + 2.0 * 400.0 * 9.0 * 256.0 * 512.0
+        + 2.0 * 100.0 * 9.0 * 512.0 * 1024.0;
+    let clip = 24.0 * (2.0 * 101.0 * 12.0 * 1024.0 * 1024.0 + 4.0 * 101.0 * 101.0 * 1024.0);
+    let projection = 2.0 * 100.0 * 2048.0 * 1280.0;
+    let flops: f64 = ocr
+        .encoders
+        .iter()
+        .map(|encoder| encoder.forward(1).0)
+        .sum();
+    assert_eq!(flops, sam + neck + clip + projection);
+    // A model that resizes images to one size.
+    let gemma = published("Gemma-3-4B");
+    let resized = gemma.clone().viewing([100, 100]);
+    assert_eq!(resized.encoders, gemma.encoders);
+    assert!(
+        resized
+            .remarks
+            .iter()
+            .any(|remark| remark.contains("resized to one size"))
+    );
 }
 
 /// FLOPs of the last token of a sequence of 1024.

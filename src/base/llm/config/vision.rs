@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::defaults;
 use super::keys::{Keys, MAX_DIMENSION, MAX_SIDE};
 use crate::layer::{Attention, Layer, Matrix, Part, Reach};
-use crate::{Encoder, Llm};
+use crate::{Encoder, Fit, Llm, View};
 
 /// Side of an image in pixels, where the model takes any.
 const SIDE: u64 = 1024;
@@ -201,10 +201,10 @@ fn known(family: &str) -> Option<(&'static Tower, &str)> {
 struct Patches {
     /// Side of a patch in pixels.
     side: u64,
-    /// Patches in a row.
-    grid: u64,
     /// Side of what is joined into one output, in patches.
     merge: u64,
+    /// The image in outputs.
+    view: View,
 }
 
 impl Patches {
@@ -224,14 +224,25 @@ impl Patches {
         ];
         let merge = keys.side(&names, of_model.unwrap_or(of_class)).max(1);
         let side = keys.side(&["patch_size"], 14).max(1);
+        let fit = match family {
+            "pixtral" => Fit::Up(keys.side(&["image_size"], 1024)),
+            "gemma4_vision" => {
+                let tokens = value.get("vision_soft_tokens_per_image");
+                Fit::Budget(tokens.and_then(Value::as_u64).unwrap_or(280).min(MAX_SIDE))
+            }
+            "kimi_k25" => Fit::Up(u64::MAX),
+            _ => Fit::Nearest,
+        };
+        let unit = side * merge;
         let pixels = match tower.any_size {
             true => SIDE,
-            false => keys.side(&["image_size"], 224),
+            // What is no whole output is cut off.
+            false => keys.side(&["image_size"], 224) / unit * unit,
         };
         Self {
             side,
-            grid: pixels / (side * merge) * merge,
             merge,
+            view: View::new(unit, fit, pixels),
         }
     }
 }
@@ -241,12 +252,11 @@ fn tower(family: &str, keys: &Keys<'_>, value: &Value, model: &mut Llm) -> Optio
     let (tower, family) = known(family)?;
     let hidden = keys.need(&["embed_dim", "vt_hidden_size", "hidden_size"]);
     if tower.any_size {
-        model
-            .remarks
-            .push(format!("images of {SIDE} × {SIDE} pixels are assumed"));
+        model.assume_images(SIDE);
     }
-    let Patches { side, grid, merge } = Patches::new(tower, family, keys, value);
-    let tokens = grid * grid + u64::from(tower.class);
+    let Patches { side, merge, view } = Patches::new(tower, family, keys, value);
+    let patches = view.area() * merge * merge;
+    let tokens = patches + u64::from(tower.class);
     let is_merged = matches!(tower.connector, Connector::Merger(_));
     let frames = if is_merged && family.starts_with("qwen") {
         keys.side(&["temporal_patch_size"], 2)
@@ -256,7 +266,7 @@ fn tower(family: &str, keys: &Keys<'_>, value: &Value, model: &mut Llm) -> Optio
     let channels = keys.side(&["num_channels", "in_channels", "in_chans"], 3);
     let (_, _, patch_bias) = tower.biases;
     let inputs = channels * frames * side * side;
-    let first = outside("patches", inputs, hidden, grid * grid);
+    let first = outside("patches", inputs, hidden, patches);
     let mut llm = Llm {
         family: family.to_owned(),
         hidden,
@@ -278,12 +288,12 @@ fn tower(family: &str, keys: &Keys<'_>, value: &Value, model: &mut Llm) -> Optio
     if family.starts_with("siglip") && keys.flag("vision_use_head", true) {
         pooling(&mut llm, inner);
     }
-    let outputs = (grid / merge) * (grid / merge);
-    let outputs = connect(tower, keys, value, model, (&mut llm, outputs, merge));
+    let outputs = connect(tower, keys, value, model, (&mut llm, view.area(), merge));
     Some(Encoder {
         name: "vision",
         llm,
         outputs,
+        view: tower.any_size.then_some(view),
     })
 }
 
@@ -478,6 +488,7 @@ fn tiles(keys: &Keys<'_>, model: &Llm) -> Encoder {
         name: "vision",
         llm,
         outputs: 0,
+        view: None,
     }
 }
 
@@ -528,6 +539,7 @@ fn sound(keys: &Keys<'_>) -> Encoder {
         name: "audio",
         llm,
         outputs: rows,
+        view: None,
     }
 }
 
@@ -542,8 +554,10 @@ fn ocr(value: &Value, model: &Llm) -> Vec<Encoder> {
         number("/vision_config/width/sam_vit_b/layers", 12),
         number("/vision_config/width/sam_vit_b/heads", 12),
     );
-    let grid = number("/vision_config/image_size", 1024) / 16;
-    let patches = grid * grid;
+    let side = number("/vision_config/image_size", 1024);
+    let mut view = View::new(16 * 4, Fit::Padded, side);
+    view.breaks = true;
+    let (grid, patches) = (4 * view.rows, 16 * view.area());
     let indexes = value.pointer("/vision_config/width/sam_vit_b/global_attn_indexes");
     let global = indexes.and_then(Value::as_array).map_or(4, Vec::len) as u64;
     let (window, neck) = (14, 256);
@@ -611,18 +625,18 @@ fn ocr(value: &Value, model: &Llm) -> Vec<Encoder> {
         ],
         ..Llm::default()
     };
-    // A row break after each row, an end of the image.
-    let rows = grid / 4;
     vec![
         Encoder {
             name: "vision",
             llm: sam,
             outputs: 0,
+            view: Some(view),
         },
         Encoder {
             name: "vision",
             llm: clip,
-            outputs: outputs + rows + 1,
+            outputs: view.outputs(),
+            view: Some(view),
         },
     ]
 }

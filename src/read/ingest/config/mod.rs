@@ -184,6 +184,10 @@ pub(super) fn add_model(
 ) {
     match llm::parse(config) {
         Ok(model) => {
+            let model = match session.workload.image_size {
+                Some(sides) => model.viewing(sides),
+                None => model,
+            };
             for remark in &model.remarks {
                 let diagnostic = Diagnostic::new(Severity::Notice, "model/remark", remark.clone());
                 diagnostics.push(diagnostic.artifact(path));

@@ -75,6 +75,10 @@ fn of_stage(
     for shape in &work.shapes {
         time += plan.pass(*shape).total().bound;
     }
+    let read = plan.read(work.read);
+    for (_, pass) in read.iter().filter(|(name, _)| *name == "vision") {
+        time += pass.total().bound;
+    }
     Some(Bound {
         stage: stage.timed.stage.clone(),
         pass: stage.timed.pass.clone(),

@@ -78,6 +78,7 @@ pub(super) fn formula(context: &Context<'_>, formula: &Formula) -> String {
         prompt,
         passes,
         model_parallel,
+        images,
     } = *formula;
     let (batch, prompt, passes) = (batch.to_string(), prompt.to_string(), passes.to_string());
     let work = match kind {
@@ -92,7 +93,8 @@ pub(super) fn formula(context: &Context<'_>, formula: &Formula) -> String {
                 context,
                 "utilization.formula.prefill",
                 batch = batch,
-                prompt = prompt
+                prompt = prompt,
+                images = images.map(|images| images.to_string()),
             )
         }
         StageKind::Decode => say!(

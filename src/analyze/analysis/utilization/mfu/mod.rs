@@ -87,9 +87,13 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let stated_dtype = dtype.ok_or(Unavailable::NotStated("the dtype"));
     let (kind, steps) = (timed.kind, timed.steps);
     let model = session.model.as_ref();
+    let work_of = |kind| work(kind, steps, &workload, model, dtype);
     let work = match is_of_engine(context, &timed) {
         true => Err(Unavailable::EngineSteps),
-        false => work(kind, steps, &workload, model, dtype),
+        false if kind == StageKind::Prefill && reads_images(context, &timed) => {
+            work_of(kind).and_then(|prefill| Ok(prefill.with_images(work_of(StageKind::Vision)?)))
+        }
+        false => work_of(kind),
     };
     let pass = timed
         .profiled
@@ -108,6 +112,18 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
         measured_rate,
         measured_bandwidth,
     }
+}
+
+/// Whether the vision stage lies in a stage of this name.
+fn reads_images(context: &Context<'_>, timed: &StageTime) -> bool {
+    let stages = &context.facts.stages;
+    let mut read = stages
+        .iter()
+        .filter(|stage| stage.kind == StageKind::Vision);
+    read.any(|stage| {
+        let parent = stage.parent.and_then(|parent| stages.get(parent));
+        parent.is_some_and(|parent| parent.name == timed.stage)
+    })
 }
 
 /// Whether a stage of this name is steps of a serving engine.

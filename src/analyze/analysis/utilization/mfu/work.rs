@@ -4,7 +4,7 @@ use rooflens_schemas::{StageKind, Workload};
 
 use crate::utilization::Unavailable;
 use rooflens_hardware::element_bytes;
-use rooflens_llm::{Convention, Encoder, Shape, forward, forward_bytes};
+use rooflens_llm::{Convention, Shape, forward, forward_bytes};
 use rooflens_session::Llm;
 use rooflens_units::{Bytes, Count, Flops, Ratio};
 
@@ -30,6 +30,8 @@ pub struct Work {
     pub shapes: Vec<Shape>,
     /// Share of these passes that is the stage's: one of a decode loop's steps.
     pub share: Ratio,
+    /// Images that encoders read in it.
+    pub read: u64,
 }
 
 /// The numbers that the work follows from.
@@ -45,6 +47,8 @@ pub struct Formula {
     pub passes: usize,
     /// GPUs that share the model.
     pub model_parallel: u64,
+    /// Images of a sequence that a prefill reads, where its ranges contain those of the vision stage.
+    pub images: Option<u64>,
 }
 
 /// The work of a stage, or what is missing to know it.
@@ -70,7 +74,7 @@ pub(super) fn work(
     let model = model.ok_or(Unavailable::NoModel)?;
     let batch = workload.batch.ok_or(Unavailable::NotStated("the batch"))?;
     if kind == StageKind::Vision {
-        return vision(batch, workload, model);
+        return vision(batch, workload, model, dtype);
     }
     // Of images the model says it.
     let prompt = workload.prompt_tokens.or(model.sequence);
@@ -116,9 +120,11 @@ pub(super) fn work(
             prompt,
             passes: shapes.len(),
             model_parallel,
+            images: None,
         },
         share: share_of_passes,
         shapes,
+        read: 0,
     })
 }
 
@@ -156,25 +162,49 @@ fn shapes(
     })
 }
 
-/// The work of reading the images of a batch, of the size that the config states.
-fn vision(batch: u64, workload: &Workload, model: &Llm) -> Result<Work, Unavailable> {
+impl Work {
+    /// The work of a prefill whose ranges contain those of the vision stage.
+    pub(super) fn with_images(mut self, vision: Self) -> Self {
+        self.flops += vision.flops;
+        self.flops_full += vision.flops_full;
+        self.bytes = self
+            .bytes
+            .zip(vision.bytes)
+            .map(|(bytes, read)| bytes + read);
+        self.read = vision.read;
+        self.formula.images = Some(vision.formula.prompt);
+        self
+    }
+}
+
+/// The work of reading the images of a batch.
+fn vision(
+    batch: u64,
+    workload: &Workload,
+    model: &Llm,
+    dtype: Option<&str>,
+) -> Result<Work, Unavailable> {
     let images = workload.images.ok_or(Unavailable::NotStated("images"))?;
-    let encoders = model.encoders.iter();
-    let towers: Vec<&Encoder> = encoders
-        .filter(|encoder| encoder.name == "vision")
-        .collect();
-    if towers.is_empty() {
+    let towers = || {
+        model
+            .encoders
+            .iter()
+            .filter(|encoder| encoder.name == "vision")
+    };
+    if towers().next().is_none() {
         return Err(Unavailable::NoFormula);
     }
     let read = batch.saturating_mul(images);
     let model_parallel = workload.model_parallel.unwrap_or(1).max(1);
     let share = Ratio(1.0 / model_parallel as f64);
-    let flops: Flops = towers.iter().map(|tower| tower.forward(read)).sum();
-    let outputs: u64 = towers.iter().map(|tower| tower.outputs).sum();
+    let flops: Flops = towers().map(|tower| tower.forward(read)).sum();
+    let outputs: u64 = towers().map(|tower| tower.outputs).sum();
+    let element = dtype.and_then(element_bytes);
+    let bytes = |element| -> Bytes { towers().map(|tower| tower.bytes(read, element)).sum() };
     Ok(Work {
         flops: flops * share,
         flops_full: flops * share,
-        bytes: None,
+        bytes: element.map(|element| bytes(element) * share),
         tokens: Count(read as f64 * outputs as f64) * share,
         images: Some(Count(read as f64) * share),
         formula: Formula {
@@ -183,16 +213,18 @@ fn vision(batch: u64, workload: &Workload, model: &Llm) -> Result<Work, Unavaila
             prompt: images,
             passes: 1,
             model_parallel,
+            images: None,
         },
         shapes: Vec::new(),
         share: Ratio::ONE,
+        read,
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rooflens_llm::Decoder;
+    use rooflens_llm::{Decoder, Encoder};
 
     fn tiny() -> (Workload, Llm) {
         let workload = Workload {
@@ -319,6 +351,7 @@ mod tests {
                 ..image
             },
             outputs: 3,
+            view: None,
         };
         let model = Llm {
             encoders: vec![tower],
@@ -342,6 +375,8 @@ mod tests {
         let work = of(&stated).expect("complete");
         assert_eq!(work.flops, Flops(2560.0 + 800.0));
         assert_eq!((work.tokens, work.images), (Count(30.0), Some(Count(10.0))));
+        // 2 bytes of 32 parameters, of 40 patches of 2, and of 40 keys and values of 4 read and written.
+        assert_eq!(work.bytes, Some(Bytes(2.0 * (32.0 + 80.0 + 320.0))));
     }
 
     #[test]

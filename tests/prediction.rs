@@ -303,3 +303,151 @@ fn measured_rates_replace_specified_ones_and_say_so() {
     ]);
     assert_eq!(other.status.code(), Some(3));
 }
+
+/// The published sizes of DeepSeek-OCR.
+const OCR: &str = r#"{"model_type": "deepseek_vl_v2", "language_config": {"architectures": ["DeepseekV2ForCausalLM"],
+    "first_k_dense_replace": 1, "hidden_size": 1280, "intermediate_size": 6848, "kv_lora_rank": null,
+    "moe_intermediate_size": 896, "n_routed_experts": 64, "n_shared_experts": 2, "num_attention_heads": 10,
+    "num_experts_per_tok": 6, "num_hidden_layers": 12, "num_key_value_heads": 10, "q_lora_rank": null,
+    "qk_nope_head_dim": 0, "qk_rope_head_dim": 0, "use_mla": false, "v_head_dim": 0, "vocab_size": 129280},
+    "projector_config": {"input_dim": 2048, "model_type": "mlp_projector", "n_embed": 1280},
+    "vision_config": {"image_size": 1024, "model_type": "vision", "width": {
+        "clip-l-14-224": {"heads": 16, "image_size": 224, "layers": 24, "patch_size": 14, "width": 1024},
+        "sam_vit_b": {"downsample_channels": [512, 1024], "global_attn_indexes": [2, 5, 8, 11], "heads": 12,
+            "layers": 12, "width": 768}}}}"#;
+
+/// Ranges `vision`, `prefill` and `decode` of four images on an H200: GPU times of 18, 39 and 470 ms. The vision range
+/// ends before the prefill begins, or lies in it.
+fn ocr_trace(is_nested: bool) -> Value {
+    let mut events = Vec::new();
+    let kernel = |events: &mut Vec<Value>, start: f64, duration: f64| {
+        let correlation = events.len();
+        events.push(
+            json!({"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 1, "tid": 1,
+            "ts": start - 50.0, "dur": 2.0, "args": {"correlation": correlation}}),
+        );
+        events.push(
+            json!({"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": start,
+            "dur": duration, "args": {"device": 0, "stream": 7, "correlation": correlation}}),
+        );
+    };
+    let range = |name: &str, start: f64, duration: f64| json!({"ph": "X", "cat": "user_annotation", "name": name, "pid": 1, "tid": 1, "ts": start, "dur": duration});
+    for image in 0..4 {
+        let start = f64::from(image) * 1e6;
+        events.push(range("vision", start, 20_000.0));
+        events.push(match is_nested {
+            true => range("prefill", start, 60_000.0),
+            false => range("prefill", start + 20_000.0, 40_000.0),
+        });
+        events.push(range("decode", start + 100_000.0, 500_000.0));
+        kernel(&mut events, start + 100.0, 18_000.0);
+        kernel(&mut events, start + 20_100.0, 39_000.0);
+        for token in 0..10 {
+            kernel(
+                &mut events,
+                start + 100_100.0 + f64::from(token) * 50_000.0,
+                20_000.0,
+            );
+        }
+    }
+    json!({"schemaVersion": 1, "traceEvents": events, "deviceProperties": [{"id": 0, "name": "NVIDIA H200",
+        "totalGlobalMem": 150_000_000_000_u64, "computeMajor": 9, "computeMinor": 0, "numSms": 132}]})
+}
+
+/// `metric`, `stage` and value of a report on such a trace.
+fn ocr_metrics(is_nested: bool, workload: &str) -> impl Fn(&str, &str) -> f64 {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let write = |name: &str, text: &str| {
+        std::fs::write(folder.path().join(name), text).expect("written");
+    };
+    write("config.json", OCR);
+    write("trace.json", &ocr_trace(is_nested).to_string());
+    let sizes = "dtype = \"bf16\"\nconfig = \"config.json\"\nbatch = 1\noutput_tokens = 100\n";
+    write("workload.toml", &format!("{sizes}{workload}"));
+    let report = json_of(&["report", folder.path().to_str().expect("UTF-8")]);
+    move |id: &str, stage: &str| {
+        let metrics = report["metrics"].as_array().expect("metrics");
+        let is_asked = |metric: &&Value| metric["id"] == id && metric["scope"]["stage"] == stage;
+        let metric = metrics.iter().find(is_asked).expect("the metric");
+        metric["value"]["value"].as_f64().expect("a number")
+    }
+}
+
+#[test]
+fn deepseek_ocr_has_mfu_by_stage() {
+    // SAM of 4096 patches, 768 wide: patches of 3·16² values, 12 layers of 12·768² parameters, attention over windows
+    // of 196 in 8 of them and over all in 4; a neck of four convolutions. CLIP, 1024 wide, over 257 tokens: 24 layers
+    // of 12·1024². A projection of 2048·1280 for 256 tokens.
+    let sam = 4096.0 * (2.0 * (768.0 * 768.0 + 144.0 * 768.0 * 768.0))
+        + 4.0 * 4096.0 * 768.0 * (8.0 * 196.0 + 4.0 * 4096.0);
+    let neck = 2.0 * 4096.0 * (768.0 * 256.0 + 9.0 * 256.0 * 256.0)
+        + 2.0 * 1024.0 * 9.0 * 256.0 * 512.0
+        + 2.0 * 256.0 * 9.0 * 512.0 * 1024.0;
+    let clip = 24.0 * (2.0 * 257.0 * 12.0 * 1024.0 * 1024.0 + 4.0 * 257.0 * 257.0 * 1024.0);
+    let vision = sam + neck + clip + 2.0 * 256.0 * 2048.0 * 1280.0;
+    assert_eq!(vision, 1_100_837_126_144.0);
+    // A token: 12 layers with 4·1280² of attention, one with 3·1280·6848, 11 with a router of 64·1280, 6 of 64 experts
+    // and 2 shared ones of 3·1280·896.
+    let token = 12.0 * 4.0 * 1280.0 * 1280.0
+        + 3.0 * 1280.0 * 6848.0
+        + 11.0 * (64.0 * 1280.0 + 8.0 * 3.0 * 1280.0 * 896.0);
+    assert_eq!(token, 408_616_960.0);
+    let head = 2.0 * 1280.0 * 129_280.0;
+    let pair = 12.0 * 4.0 * 1280.0;
+    let prefill = 2.0 * 300.0 * token + pair * 300.0 * 301.0 / 2.0 + head;
+    // 100 tokens behind 300: 301 to 400 keys.
+    let decode = 100.0 * (2.0 * token + head) + pair * 35_050.0;
+    let workload = "prompt_tokens = 300\nimages = 1\n";
+    let (apart, nested) = (ocr_metrics(false, workload), ocr_metrics(true, workload));
+    let is_share = |mfu: f64, flops: f64, seconds: f64| {
+        let expected = flops / seconds / 989.4e12;
+        assert!((mfu / expected - 1.0).abs() < 1e-9, "{mfu}, not {expected}");
+    };
+    for of in [&apart, &nested] {
+        is_share(of("mfu", "vision"), vision, 0.018);
+        is_share(of("mfu", "decode"), decode, 0.47);
+    }
+    is_share(apart("mfu", "prefill"), prefill, 0.039);
+    // From the first kernel of the image to the last one of the prompt.
+    is_share(nested("mfu", "prefill"), vision + prefill, 0.059);
+    // At 640 × 640 SAM sees 1600 patches, and CLIP 101 tokens.
+    let small = ocr_metrics(false, &format!("{workload}image_size = [640, 640]\n"));
+    let sam = 1600.0 * (2.0 * (768.0 * 768.0 + 144.0 * 768.0 * 768.0))
+        + 4.0 * 1600.0 * 768.0 * (8.0 * 196.0 + 4.0 * 1600.0);
+    let clip = 24.0 * (2.0 * 101.0 * 12.0 * 1024.0 * 1024.0 + 4.0 * 101.0 * 101.0 * 1024.0);
+    let vision = sam + (neck / 4096.0) * 1600.0 + clip + 2.0 * 100.0 * 2048.0 * 1280.0;
+    is_share(small("mfu", "vision"), vision, 0.018);
+}
+
+#[test]
+fn modules_are_metrics_that_add_up() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let config = folder.path().join("config.json");
+    std::fs::write(&config, OCR).expect("written");
+    let config = config.to_str().expect("UTF-8");
+    let report = json_of(&[
+        "predict", "--model", config, "--gpu", "H200", "--prompt", "300", "--images", "1",
+    ]);
+    let metrics = report["metrics"].as_array().expect("metrics");
+    let metric = |id: &str, stage: Value, class: Value| {
+        let mut of_id = metrics.iter().filter(|metric| metric["id"] == id);
+        let scope = |metric: &&Value| {
+            (&metric["scope"]["stage"], &metric["scope"]["class"]) == (&stage, &class)
+        };
+        of_id.find(scope).expect("the metric")["value"]["value"].as_f64()
+    };
+    // The total of the class of the model, and the FLOPs that MFU uses.
+    let parameters = metric("module_parameters", Value::Null, Value::Null);
+    assert_eq!(parameters, Some(3_336_106_240.0));
+    let vision = metric("module_flops", "vision".into(), Value::Null);
+    assert_eq!(vision, Some(1_100_837_126_144.0));
+    // 12 layers of 1280²; an output of 1280 for each of 300 tokens. A cache of 2·1280 elements of 2 bytes.
+    let of_query = |id: &str| metric(id, "language".into(), "deepseek_vl_v2.q".into());
+    assert_eq!(of_query("module_parameters"), Some(19_660_800.0));
+    assert_eq!(of_query("module_activations"), Some(12.0 * 300.0 * 1280.0));
+    let cache = metric("module_cache", Value::Null, Value::Null);
+    assert_eq!(cache, Some(12.0 * 300.0 * 5120.0));
+    let rows = rows(&report, "model_modules");
+    let of_vision = rows.iter().filter(|row| row["family"] == "clip-l-14");
+    assert!(of_vision.count() > 5);
+}

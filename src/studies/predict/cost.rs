@@ -64,8 +64,6 @@ struct Reader {
     plan: Plan,
     /// The pass that reads one input.
     shape: Shape,
-    /// Positions of an input in the prompt.
-    outputs: u64,
 }
 
 /// Answers of as many sequences as a replica has at a time, in any order of passes.
@@ -238,7 +236,6 @@ impl Plan {
                 name: encoder.name,
                 plan: Self::new(&encoder.llm, machine, setup)?,
                 shape: encoder.shape(1),
-                outputs: encoder.outputs,
             });
         }
         Some(Self {
@@ -267,12 +264,6 @@ impl Plan {
             }
         }
         passes
-    }
-
-    /// Positions of the prompt that so many inputs take.
-    pub fn positions(&self, inputs: u64) -> u64 {
-        let outputs: u64 = self.encoders.iter().map(|reader| reader.outputs).sum();
-        outputs.saturating_mul(inputs)
     }
 
     /// A pass in which all replicas together have the sequences of `shape`.

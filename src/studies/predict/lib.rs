@@ -24,7 +24,7 @@ mod sweep;
 pub use advice::{Advice, Limits, advise, ridge_batch};
 pub use calibration::{Calibration, Figure, Rate};
 pub use cost::{Cost, Pass, Plan, Round};
-pub use document::layer_table;
+pub use document::{layer_table, modules};
 pub use machine::Machine;
 pub use precision::{PRECISIONS, Precision};
 pub use setup::{Load, Memory, Prediction, Setup, Speculation, predict, weight_bytes};

@@ -176,7 +176,7 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
     let asked = load.bounded();
     let inputs = inputs(llm, setup);
     let load = Load {
-        prompt: decoded_prompt(plan, llm, asked, inputs),
+        prompt: decoded_prompt(llm, asked.prompt, inputs),
         ..asked
     };
     let (prefill, chunks) = prefill(plan, setup, load, llm.sequence);
@@ -224,12 +224,13 @@ fn inputs(llm: &Llm, setup: &Setup) -> u64 {
 }
 
 /// Positions that the decoder starts with: one where an encoder reads the prompt, else the prompt with its images.
-fn decoded_prompt(plan: &Plan, llm: &Llm, load: Load, inputs: u64) -> u64 {
+pub(crate) fn decoded_prompt(llm: &Llm, prompt: u64, inputs: u64) -> u64 {
     let is_read = llm.encoders.iter().any(|encoder| encoder.name != "vision");
     if is_read && llm.attends_to_encoder() {
         1
     } else {
-        load.prompt.max(plan.positions(inputs)).min(MAX)
+        let outputs: u64 = llm.encoders.iter().map(|encoder| encoder.outputs).sum();
+        prompt.max(outputs.saturating_mul(inputs)).min(MAX)
     }
 }
 

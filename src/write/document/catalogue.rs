@@ -361,6 +361,16 @@ metrics! {
     ENERGY "energy" Joules Neutral
         "whole period: trapezoid sum of power over the samples; stage: mean power × time of the instances that hold samples" "printed with it";
 
+    // Sizes of a model, from its config alone.
+    MODULE_PARAMETERS "module_parameters" Count Neutral
+        "Σ parameters of equal modules over all layers; a tied head has none" "the class of the scope names model type and module; without a class of the stage, without a scope of the model";
+    MODULE_FLOPS "module_flops" Flop Neutral
+        "operations of the pass that reads one prompt" "formulas as of `model_flops`; the basis names the prompt";
+    MODULE_ACTIVATIONS "module_activations" Count Neutral
+        "elements that matrices and attention give in that pass" "norms, activation functions and look-ups give none";
+    MODULE_CACHE "module_cache" Bytes Neutral
+        "keys, values (or latents) and recurrent states of the prompt, 2 bytes an element" "";
+
     // Load tests of serving engines: a run is the pass of the scope, a percentile the class.
     TTFT "ttft" Nanoseconds Lower
         "time from when a request is due to its first token; mean and percentiles over requests" "due: scheduled in an open loop, else sent; raw samples by linear interpolation, else as the tool states it";

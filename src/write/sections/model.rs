@@ -5,7 +5,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_document::{Block, Catalogue, Inline, Quantity, SectionContent, Table};
 use rooflens_llm::{Llm, kv_bytes_per_token};
-use rooflens_predict::{AtContext, Sheet, Size, Stored, layer_table, sheet};
+use rooflens_predict::{AtContext, Sheet, Size, Stored, layer_table, modules, sheet};
 use rooflens_units::Bytes;
 
 /// Where work was measured, utilization says what the model takes.
@@ -13,6 +13,9 @@ pub(super) static SECTION: Section = Section { id: "model", show };
 
 /// Kinds of layers on the page.
 const ROWS: usize = 24;
+
+/// Tokens of the prompt of which modules are counted.
+const PROMPT: u64 = 1024;
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let mut content = SectionContent {
@@ -25,6 +28,15 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let (model_sheet, text) = (sheet(model), context.text);
     let (sizes, contexts, stored) = (sizes(text, model), contexts(text, model), stored(text));
     let layers = layer_table(text);
+    let images = u64::from(!model.encoders.is_empty());
+    let module_rows = modules::of_prompt(model, PROMPT, images);
+    let module_table = modules::table(text, model);
+    let module_caption = words!(
+        context,
+        "modules.caption",
+        prompt = Quantity::count(PROMPT),
+        images = (images > 0).then(|| Quantity::count(images)),
+    );
     for view in [
         sizes.view(words!(context, "model.sizes"), model_sheet.sizes.len()),
         contexts.view(
@@ -33,6 +45,7 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         ),
         stored.view(words!(context, "model.stored"), model_sheet.stored.len()),
         layers.view(words!(context, "predict.layer_table"), ROWS),
+        module_table.view(module_caption, modules::ROWS),
     ] {
         content.main.push(Block::Table(view));
     }
@@ -40,7 +53,10 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     content.datasets.push(contexts.rows(&model_sheet.contexts));
     content.datasets.push(stored.rows(&model_sheet.stored));
     content.datasets.push(layers.rows(&model.layers));
+    content.datasets.push(module_table.rows(&module_rows));
+    content.metrics = modules::metrics(&module_rows, PROMPT, images);
     content.methods.push(method!(context, "model"));
+    content.methods.push(method!(context, "modules"));
     Ok(content)
 }
 

@@ -2,6 +2,7 @@
 
 mod assumptions;
 mod charts;
+pub mod modules;
 mod tables;
 mod tiles;
 
@@ -9,7 +10,7 @@ use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
     Block, Catalogue, Inline, Quantity, SectionContent, method, prose, say, words,
 };
-use rooflens_llm::Llm;
+use rooflens_llm::{Llm, Module};
 use rooflens_schemas::{Metric, Scope, Unit};
 use rooflens_units::Seconds;
 
@@ -165,11 +166,26 @@ impl Point {
     }
 }
 
+impl Study<'_> {
+    /// The modules in the pass that reads the first prompt.
+    fn modules(&self) -> Vec<Module> {
+        let question = self.question;
+        modules::of_prompt(&question.llm, question.prompt(), question.setup.images)
+    }
+}
+
+impl Question {
+    /// Tokens of the first prompt.
+    fn prompt(&self) -> u64 {
+        self.sweep.prompts.first().copied().unwrap_or(1)
+    }
+}
+
 /// The advice for each machine, format and split among the points.
 fn advice<'q>(question: &'q Question, points: &[Point]) -> Vec<MachineAdvice<'q>> {
     let load = Load {
         batch: 1,
-        prompt: question.sweep.prompts.first().copied().unwrap_or(1),
+        prompt: question.prompt(),
         output: question.output,
     };
     let request = (load.bounded(), question.limits);
@@ -234,16 +250,26 @@ pub fn report(question: &Question) -> Report {
     let study = Study::new(question);
     let provenance = provenance(&study);
     let mut document = Document::new(question.text, &provenance);
-    let metrics = study.points.iter().flat_map(|point| metrics(&study, point));
+    let mut metrics: Vec<Metric> = study
+        .points
+        .iter()
+        .flat_map(|point| metrics(&study, point))
+        .collect();
+    metrics.extend(modules::metrics(
+        &study.modules(),
+        question.prompt(),
+        question.setup.images,
+    ));
     document.summary(SectionContent {
         conclusion: tiles::conclusion(&study),
         blocks: summary(&study),
         datasets: tables::all(&study),
-        metrics: metrics.collect(),
+        metrics,
         methods: vec![
             method!(study, "predict.bound"),
             method!(study, "predict.work"),
             method!(study, "predict.parallel"),
+            method!(study, "modules"),
         ],
         ..SectionContent::default()
     });
@@ -560,6 +586,14 @@ fn llm(study: &Study<'_>) -> Vec<Block> {
         words!(study, "predict.layer_table"),
         ROWS,
     ));
+    let images = Some(question.setup.images).filter(|images| *images > 0);
+    let caption = words!(
+        study,
+        "modules.caption",
+        prompt = Quantity::count(question.prompt()),
+        images = images.map(Quantity::count),
+    );
+    blocks.push(table(study, "model_modules", caption, modules::ROWS));
     blocks
 }
 

@@ -4,7 +4,7 @@ use rooflens_document::{Catalogue, Cell, Dataset, Table, View, columns};
 use rooflens_llm::{Layer, Part};
 use rooflens_units::{Bytes, Ratio, Seconds};
 
-use super::{MachineAdvice, Peak, Study};
+use super::{MachineAdvice, Peak, Study, modules};
 use crate::{Cost, Figure, Machine, Memory, Point, Prediction, Setup};
 
 /// All data sets.
@@ -14,6 +14,7 @@ pub(super) fn all(study: &Study<'_>) -> Vec<Dataset> {
         parts_table(study).rows(&parts(study)),
         memory_table(study).rows(&memories(study)),
         layers(study.text).rows(&study.question.llm.layers),
+        modules::table(study.text, &study.question.llm).rows(&study.modules()),
         peaks(study).rows(&peak_rows(study)),
     ];
     if study.question.llm.generates() {
@@ -32,6 +33,7 @@ pub(super) fn view(study: &Study<'_>, id: &str, caption: String, rows: usize) ->
         "prediction_parts" => parts_table(study).view(caption, rows),
         "prediction_memory" => memory_table(study).view(caption, rows),
         "prediction_layers" => layers(study.text).view(caption, rows),
+        "model_modules" => modules::table(study.text, &study.question.llm).view(caption, rows),
         "prediction_batches" => batches(study).view(caption, rows),
         "prediction_calibration" => calibration_table(study).view(caption, rows),
         _ => peaks(study).view(caption, rows),

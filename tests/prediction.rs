@@ -411,7 +411,8 @@ fn deepseek_ocr_has_mfu_by_stage() {
     // From the first kernel of the image to the last one of the prompt.
     is_share(nested("mfu", "prefill"), vision + prefill, 0.059);
     // At 640 × 640 SAM sees 1600 patches, and CLIP 101 tokens.
-    let small = ocr_metrics(false, &format!("{workload}image_size = [640, 640]\n"));
+    let sized = format!("{workload}image_size = [640, 640]\n");
+    let small = ocr_metrics(false, &sized);
     let sam = 1600.0 * (2.0 * (768.0 * 768.0 + 144.0 * 768.0 * 768.0))
         + 4.0 * 1600.0 * 768.0 * (8.0 * 196.0 + 4.0 * 1600.0);
     let clip = 24.0 * (2.0 * 101.0 * 12.0 * 1024.0 * 1024.0 + 4.0 * 101.0 * 101.0 * 1024.0);

@@ -354,8 +354,8 @@ fn ocr_trace(is_nested: bool) -> Value {
         "totalGlobalMem": 150_000_000_000_u64, "computeMajor": 9, "computeMinor": 0, "numSms": 132}]})
 }
 
-/// `metric`, `stage` and value of a report on such a trace.
-fn ocr_metrics(is_nested: bool, workload: &str) -> impl Fn(&str, &str) -> f64 {
+/// The report on such a trace.
+fn ocr_report(is_nested: bool, workload: &str) -> Value {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let write = |name: &str, text: &str| {
         std::fs::write(folder.path().join(name), text).expect("written");
@@ -364,13 +364,15 @@ fn ocr_metrics(is_nested: bool, workload: &str) -> impl Fn(&str, &str) -> f64 {
     write("trace.json", &ocr_trace(is_nested).to_string());
     let sizes = "dtype = \"bf16\"\nconfig = \"config.json\"\nbatch = 1\noutput_tokens = 100\n";
     write("workload.toml", &format!("{sizes}{workload}"));
-    let report = json_of(&["report", folder.path().to_str().expect("UTF-8")]);
-    move |id: &str, stage: &str| {
-        let metrics = report["metrics"].as_array().expect("metrics");
-        let is_asked = |metric: &&Value| metric["id"] == id && metric["scope"]["stage"] == stage;
-        let metric = metrics.iter().find(is_asked).expect("the metric");
-        metric["value"]["value"].as_f64().expect("a number")
-    }
+    json_of(&["report", folder.path().to_str().expect("UTF-8")])
+}
+
+/// The MFU of a stage.
+fn mfu(report: &Value, stage: &str) -> f64 {
+    let metrics = report["metrics"].as_array().expect("metrics");
+    let is_asked = |metric: &&Value| metric["id"] == "mfu" && metric["scope"]["stage"] == stage;
+    let metric = metrics.iter().find(is_asked).expect("the metric");
+    metric["value"]["value"].as_f64().expect("a number")
 }
 
 #[test]
@@ -398,26 +400,34 @@ fn deepseek_ocr_has_mfu_by_stage() {
     // 100 tokens behind 300: 301 to 400 keys.
     let decode = 100.0 * (2.0 * token + head) + pair * 35_050.0;
     let workload = "prompt_tokens = 300\nimages = 1\n";
-    let (apart, nested) = (ocr_metrics(false, workload), ocr_metrics(true, workload));
+    let (apart, nested) = (ocr_report(false, workload), ocr_report(true, workload));
     let is_share = |mfu: f64, flops: f64, seconds: f64| {
         let expected = flops / seconds / 989.4e12;
         assert!((mfu / expected - 1.0).abs() < 1e-9, "{mfu}, not {expected}");
     };
-    for of in [&apart, &nested] {
-        is_share(of("mfu", "vision"), vision, 0.018);
-        is_share(of("mfu", "decode"), decode, 0.47);
+    for report in [&apart, &nested] {
+        is_share(mfu(report, "vision"), vision, 0.018);
+        is_share(mfu(report, "decode"), decode, 0.47);
     }
-    is_share(apart("mfu", "prefill"), prefill, 0.039);
+    is_share(mfu(&apart, "prefill"), prefill, 0.039);
     // From the first kernel of the image to the last one of the prompt.
-    is_share(nested("mfu", "prefill"), vision + prefill, 0.059);
+    is_share(mfu(&nested, "prefill"), vision + prefill, 0.059);
+    // The first page has all three.
+    for (report, shown) in [(&apart, "vision"), (&nested, "vision, part of prefill")] {
+        let rows = rows(report, "headline");
+        let stages: Vec<&Value> = rows.iter().map(|row| &row["stage"]).collect();
+        assert!(
+            rows.len() == 3 && stages.contains(&&json!(shown)),
+            "{stages:?}"
+        );
+    }
     // At 640 × 640 SAM sees 1600 patches, and CLIP 101 tokens.
-    let sized = format!("{workload}image_size = [640, 640]\n");
-    let small = ocr_metrics(false, &sized);
+    let small = ocr_report(false, &format!("{workload}image_size = [640, 640]\n"));
     let sam = 1600.0 * (2.0 * (768.0 * 768.0 + 144.0 * 768.0 * 768.0))
         + 4.0 * 1600.0 * 768.0 * (8.0 * 196.0 + 4.0 * 1600.0);
     let clip = 24.0 * (2.0 * 101.0 * 12.0 * 1024.0 * 1024.0 + 4.0 * 101.0 * 101.0 * 1024.0);
     let vision = sam + (neck / 4096.0) * 1600.0 + clip + 2.0 * 100.0 * 2048.0 * 1280.0;
-    is_share(small("mfu", "vision"), vision, 0.018);
+    is_share(mfu(&small, "vision"), vision, 0.018);
 }
 
 #[test]

@@ -174,7 +174,7 @@ impl Prediction {
 /// Bounds of one load on one machine.
 pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: Load) -> Prediction {
     let asked = load.bounded();
-    let inputs = inputs(llm, setup);
+    let inputs = inputs(llm, setup.images);
     let load = Load {
         prompt: decoded_prompt(llm, asked.prompt, inputs),
         ..asked
@@ -219,8 +219,8 @@ pub fn predict(plan: &Plan, llm: &Llm, machine: &Machine, setup: &Setup, load: L
 }
 
 /// Images, sounds or texts of a prompt: one at least where the model cannot do without.
-fn inputs(llm: &Llm, setup: &Setup) -> u64 {
-    setup.images.max(u64::from(llm.attends_to_encoder()))
+pub(crate) fn inputs(llm: &Llm, images: u64) -> u64 {
+    images.max(u64::from(llm.attends_to_encoder()))
 }
 
 /// Positions that the decoder starts with: one where an encoder reads the prompt, else the prompt with its images.
@@ -277,7 +277,7 @@ fn most_requests(plan: &Plan, llm: &Llm, setup: &Setup, load: Load) -> RequestsP
         outputs: 1.0 + generated as f64 * work,
     };
     let answers = sequences * replicas as f64 * setup.pipeline as f64;
-    let read = reading(&plan.read(load.batch * inputs(llm, setup)));
+    let read = reading(&plan.read(load.batch * inputs(llm, setup.images)));
     RequestsPerSecond(answers / (plan.round(&round).time() + read).0)
 }
 

@@ -430,16 +430,28 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
     } }
 }
 
-/// The outermost stages, and how many of them, the first, take a notable part of the run.
+/// The outermost stages and those of encoders, and how many of them, the first, take a notable part of the run.
 fn timeline_rows(context: &Context<'_>) -> (Vec<Row>, usize) {
-    let summaries = context.facts.run_summaries();
-    let outermost: Vec<&Summary> = summaries
-        .filter(|summary| summary.is_outermost(context.facts))
-        .collect();
-    let run: Time = outermost.iter().copied().map(run_time).sum();
+    let facts = context.facts;
+    let outermost = facts
+        .run_summaries()
+        .filter(|summary| summary.is_outermost(facts));
+    let run: Time = outermost.map(run_time).sum();
     let (mut rows, mut others) = (Vec::new(), Vec::new());
-    for summary in outermost {
-        let row = timeline_row(context, summary);
+    for summary in facts.run_summaries() {
+        let parent = summary
+            .stage(facts)
+            .parent
+            .and_then(|parent| facts.stages.get(parent));
+        let mut row = timeline_row(context, summary);
+        match parent {
+            None => (),
+            Some(parent) if summary.kind(facts) == StageKind::Vision => {
+                let (stage, parent) = (row.stage.as_str(), parent.name.as_str());
+                row.stage = words!(context, "headline.within", stage = stage, parent = parent);
+            }
+            Some(_) => continue,
+        }
         if run_time(summary) >= run * NOTABLE {
             rows.push(row);
         } else {

@@ -18,6 +18,7 @@ use rooflens_document::catalogue::{PREDICTED_OUTPUT_THROUGHPUT, PREDICTED_TPOT, 
 
 pub use tables::layers as layer_table;
 
+use crate::setup::inputs;
 use crate::{
     Advice, Calibration, Limits, Load, Machine, Pass, Plan, Point, Prediction, Setup, Sweep,
     advise, sweep,
@@ -170,7 +171,7 @@ impl Study<'_> {
     /// The modules in the pass that reads the first prompt.
     fn modules(&self) -> Vec<Module> {
         let question = self.question;
-        modules::of_prompt(&question.llm, question.prompt(), question.setup.images)
+        modules::of_prompt(&question.llm, question.prompt(), question.images())
     }
 }
 
@@ -178,6 +179,11 @@ impl Question {
     /// Tokens of the first prompt.
     fn prompt(&self) -> u64 {
         self.sweep.prompts.first().copied().unwrap_or(1)
+    }
+
+    /// Images, sounds or texts that a prompt has.
+    fn images(&self) -> u64 {
+        inputs(&self.llm, self.setup.images)
     }
 }
 
@@ -258,7 +264,7 @@ pub fn report(question: &Question) -> Report {
     metrics.extend(modules::metrics(
         &study.modules(),
         question.prompt(),
-        question.setup.images,
+        question.images(),
     ));
     document.summary(SectionContent {
         conclusion: tiles::conclusion(&study),
@@ -586,7 +592,7 @@ fn llm(study: &Study<'_>) -> Vec<Block> {
         words!(study, "predict.layer_table"),
         ROWS,
     ));
-    let images = Some(question.setup.images).filter(|images| *images > 0);
+    let images = Some(question.images()).filter(|images| *images > 0);
     let caption = words!(
         study,
         "modules.caption",

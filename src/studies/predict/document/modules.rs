@@ -16,7 +16,6 @@ pub const ROWS: usize = 60;
 /// The modules in the pass that reads one prompt with so many images.
 pub fn of_prompt(llm: &Llm, prompt: u64, images: u64) -> Vec<Module> {
     let llm = llm.reading(prompt);
-    let images = images.max(u64::from(llm.attends_to_encoder()));
     let shape = Shape {
         batch: 1,
         new: llm

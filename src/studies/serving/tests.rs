@@ -496,6 +496,15 @@ fn the_first_bytes_of_a_long_result_say_what_it_is() {
     let prefix = &text.as_bytes()[..64 << 10];
     assert_eq!(format_of(prefix, false), Some("vLLM bench serve"));
     assert_eq!(format_of(prefix, true), None, "as a whole it is cut");
+    // Rows of a replay may be as long as all that is read of a file.
+    let cell = "1.5, ".repeat(8 << 10);
+    let row = format!("a,0,3,0.5,1.5,\"{cell}\"\n");
+    let replay = format!(
+        "trace_id,theoretical_cache_hit_blocks,output_tokens_actual,ttft,ttlt,token_timestamps\n{}",
+        row.repeat(3)
+    );
+    let prefix = &replay.as_bytes()[..64 << 10];
+    assert_eq!(format_of(prefix, false), Some("trace replay"));
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(super) fn values(text: &str) -> Option<(Vec<Value>, u64)> {
 /// The beginning of a text that goes on: up to its last whole value, with what is open closed. Of lines, the whole ones.
 pub(super) fn closed(text: &str) -> String {
     if !text.trim_start().starts_with(['{', '[']) {
-        let end = text.rfind('\n').unwrap_or(0);
+        let end = text.rfind('\n').map_or(0, |newline| newline + 1);
         return text[..end].to_owned();
     }
     let (whole, _) = brackets(text);
@@ -172,7 +172,8 @@ mod tests {
             ("[[1],[2],", "[[1],[2]]"),
             (r#"{"a": "\\\", [", "b"#, r#"{"a": "\\\", ["}"#),
             ("{\"a\":1}\n{\"b\":", "{\"a\":1}\n{}"),
-            ("a,b\n1,2\n3,", "a,b\n1,2"),
+            // Whole lines keep their ends: a line without one was cut.
+            ("a,b\n1,2\n3,", "a,b\n1,2\n"),
             ("[", "[]"),
         ] {
             assert_eq!(closed(beginning), expected);

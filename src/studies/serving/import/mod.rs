@@ -141,7 +141,7 @@ impl Reader {
             parsed.runs.truncate(room);
         }
         if parsed.lost > 0 {
-            let message = "a row without the numbers of a request, or a damaged line, is left out";
+            let message = "a row without the numbers of a request, or a damaged line, is skipped";
             let lost = Diagnostic::new(Severity::DataLoss, "serving/damaged-row", message);
             diagnostics.push(lost.artifact(file.path).times(parsed.lost));
         }
@@ -161,7 +161,7 @@ impl Reader {
             run.label.extend(load);
             let impossible = run.withhold_impossible();
             if impossible > 0 {
-                let message = "a time, count or rate below zero is left out";
+                let message = "a time, count or rate below zero is skipped";
                 let lost = Diagnostic::new(Severity::DataLoss, "serving/impossible", message);
                 diagnostics.push(lost.artifact(file.path).times(impossible));
             }

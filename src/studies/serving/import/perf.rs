@@ -169,7 +169,7 @@ pub(super) fn records(lines: impl Iterator<Item = Option<Value>>) -> Outcome {
     if warmup > 0 {
         parsed
             .notes
-            .push(format!("{warmup} requests of the warm-up are left out"));
+            .push(format!("{warmup} requests of the warm-up are skipped"));
     }
     Ok(parsed)
 }

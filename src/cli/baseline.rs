@@ -4,15 +4,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::args::{Baseline as Args, BaselineInput};
-use super::compare::captures;
 use super::error::CliError;
 use super::files::write_file;
-use super::gate::record_of;
+use super::gate;
 use super::output::file_stem;
 use super::term::{Term, printable};
 use crate::bundle;
 use crate::compare::Record;
-use crate::compare::record::{Acceptance, VERSION};
+use crate::compare::record::{Acceptance, KEY_LENGTH, VERSION};
 use crate::document::Quantity;
 use crate::render::RenderError;
 use rooflens_schemas::{MetricsFile, Unit, metrics};
@@ -32,8 +31,16 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
 
 /// Stores the record of a run; with a reason, it replaces the one that is there.
 fn add(input: &BaselineInput, reason: Option<&String>, term: &mut Term) -> Result<(), CliError> {
-    let captures = captures(&input.run, term)?;
-    let mut record = record_of(&captures, term)?;
+    let (mut record, _) = gate::record(&input.run, term)?;
+    let missing = match (record.is_empty(), record.conditions.is_empty()) {
+        (true, _) => Some("has no figure to keep: neither a stage time nor a metric"),
+        (_, true) => Some("states neither GPU nor workload, by which a baseline is found"),
+        _ => None,
+    };
+    if let Some(missing) = missing {
+        let message = format!("{} {missing}", record.name);
+        return Err(CliError::unusable(message));
+    }
     let store = Store::new(&input.store);
     let existing = store.find(&record.key())?;
     match (&existing, reason) {
@@ -97,9 +104,10 @@ fn time(stage: &crate::compare::times::StageTimes) -> String {
 fn show(store: &Store, key: &str, term: &mut Term) -> Result<(), CliError> {
     let Some(path) = store.find(key)? else {
         let folder = store.folder.display();
-        return Err(CliError::unusable(format!(
-            "{folder} has no baseline {key}"
-        )));
+        return Err(CliError::Unusable {
+            message: format!("{folder} has no baseline {key}"),
+            hint: Some("rooflens baseline list shows what it has".to_owned()),
+        });
     };
     let text = serde_json::to_string_pretty(&read(&path)?).map_err(RenderError::from)?;
     term.print((text + "\n").as_bytes())
@@ -126,7 +134,7 @@ impl Store {
         let mut files = Vec::new();
         for entry in fs::read_dir(&self.folder).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
-            if is_record(&path) {
+            if is_of_store(&path) {
                 files.push(path);
             }
         }
@@ -150,6 +158,13 @@ impl Store {
         let name = file_stem(&record.name).to_lowercase();
         self.folder.join(format!("{name}-{}.json", record.key()))
     }
+}
+
+/// Whether a file is named like a record of a store. A damaged one is, too, so that reading it says so.
+fn is_of_store(path: &Path) -> bool {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let key = stem.rsplit_once('-').map_or("", |(_, key)| key);
+    is_json(path) && key.len() == KEY_LENGTH && key.bytes().all(|digit| digit.is_ascii_hexdigit())
 }
 
 /// Whether a file looks like a record.

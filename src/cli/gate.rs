@@ -127,7 +127,7 @@ pub(super) fn record(
 }
 
 /// The record of captures of one condition.
-pub(super) fn record_of(captures: &[Capture], term: &mut Term) -> Result<Record, CliError> {
+fn record_of(captures: &[Capture], term: &mut Term) -> Result<Record, CliError> {
     term.step("analyzing".to_owned());
     pipeline::record(captures).map_err(|error| refused(error, captures, term))
 }

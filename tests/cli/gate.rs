@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::support::{path, rooflens};
+use crate::support::{path, rooflens, root};
 
 const FIXTURE: &str = "h100-vit-train";
 const LIMIT: &str = "stage_time@train_step:+30%";
@@ -170,6 +170,32 @@ fn baselines_are_found_by_workload_and_replaced_with_a_reason() {
         record["accepted"][0]["replaced"].as_array().map(Vec::len),
         Some(1)
     );
+    // A damaged file is not another workload.
+    let file = fs::read_dir(&store).expect("a folder").next();
+    let file = file.expect("a baseline").expect("a file").path();
+    let whole = fs::read(&file).expect("a baseline");
+    fs::write(&file, &whole[..whole.len() / 2]).expect("writable");
+    for damaged in [
+        command(&["list"]),
+        gate(Path::new(same), &store, &["--max", LIMIT]),
+    ] {
+        assert_eq!(code(&damaged), Some(3));
+        assert!(
+            text(&damaged.stderr).contains("is no baseline"),
+            "{damaged:?}"
+        );
+    }
+    fs::write(&file, whole).expect("writable");
+    let empty = path("edge-empty-window");
+    let empty = command(&["add", empty.to_str().expect("UTF-8")]);
+    assert_eq!(code(&empty), Some(3), "{empty:?}");
+    // A load test has a baseline, too, by its model.
+    let test = root().join("tests/data/serving/vllm_detailed.json");
+    let test = test.to_str().expect("UTF-8");
+    assert_eq!(code(&command(&["add", test])), Some(0));
+    assert_eq!(code(&command(&["add", test])), Some(2));
+    let limit = ["--max", "failed_requests@concurrency 8:+0%"];
+    assert_eq!(code(&gate(Path::new(test), &store, &limit)), Some(0));
     // Another GPU is another workload.
     let other = path("h200-vit-train");
     assert_eq!(code(&gate(&other, &store, &["--max", LIMIT])), Some(3));

@@ -15,8 +15,8 @@ use crate::{Side, load_tests};
 /// The version of the format.
 pub const VERSION: u32 = 1;
 
-/// Bytes of the hash in a key.
-const HASH_BYTES: usize = 6;
+/// Hexadecimal digits of a key.
+pub const KEY_LENGTH: usize = 12;
 
 /// Figures of captures of one condition.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -141,8 +141,13 @@ impl Record {
             hash.update(format!("{name}={value}\n"));
         }
         let bytes = hash.finalize();
-        let digits = bytes.iter().take(HASH_BYTES);
+        let digits = bytes.iter().take(KEY_LENGTH / 2);
         digits.map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Whether it has neither a stage time nor a metric.
+    pub fn is_empty(&self) -> bool {
+        self.stages.is_empty() && self.metrics.is_empty()
     }
 
     /// The conditions that both records state, and differently: name and both values. Lengths of the requests of one load

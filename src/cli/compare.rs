@@ -35,6 +35,14 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
             "expected BEFORE AFTER, or several captures of each side as BEFORE… -- AFTER…";
         CliError::Usage(message.to_owned())
     })?;
+    let is_option = |path: &&PathBuf| path.to_string_lossy().starts_with('-') && !path.exists();
+    if let Some(option) = args.after.iter().find(is_option) {
+        let message = format!(
+            "{} stands after `--` and is read as a capture: give options before `--`",
+            option.display()
+        );
+        return Err(CliError::Usage(message));
+    }
     let settings = Settings {
         least,
         allowed: &args.allowed,
@@ -162,7 +170,10 @@ fn of_load_tests(sides: Pair<&[PathBuf]>, settings: Settings<'_>) -> Result<Repo
             load_tests::Incomparable::Condition { subject, .. } => {
                 Some(format!("--allow {subject} compares them nevertheless"))
             }
-            load_tests::Incomparable::NoLoad { .. } => None,
+            load_tests::Incomparable::NoLoad { .. } => Some(
+                "test both sides at the same load, with mean lengths within 10 % of each other"
+                    .to_owned(),
+            ),
         },
         message: reason.to_string(),
     })

@@ -71,6 +71,16 @@ fn load_tests_compare_percentiles_at_equal_load() {
     let [before, other] = [&before, &other].map(|path| path.to_str().expect("UTF-8"));
     let refused = rooflens(&["compare", before, other, "-o", "-"]);
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+    let loads = ["(concurrency 8,", "(concurrency 16,"];
+    assert!(
+        loads
+            .iter()
+            .all(|load| text(&refused.stderr).contains(load)),
+        "{refused:?}"
+    );
+    // An option behind `--` is no capture.
+    let misread = rooflens(&["compare", before, "--", before, "-o"]);
+    assert_eq!(misread.status.code(), Some(2), "{misread:?}");
     let capture = path("h100-vit-train");
     let mixed = rooflens(&[
         "compare",
@@ -95,11 +105,11 @@ fn microbenchmarks_compare_operations_of_equal_sizes() {
         name = case["name"].as_str().unwrap_or_default().to_owned();
     });
     let operations = rows(&[&before, &after], "compare_operations.csv", &[]);
-    // GPU, operation, implementations, times, change, from, to, verdict
+    // GPU, operation, implementations, times, figures, change, from, to, verdict
     let [first, second] = [&operations[0], &operations[1]];
     assert!(first[1].starts_with(&name), "{first:?} {name}");
-    assert_eq!((&first[6], &first[9]), ("-0.5", "better"));
-    assert_eq!(&second[6], "0");
+    assert_eq!((&first[8], &first[11]), ("-0.5", "better"));
+    assert_eq!(&second[8], "0");
     let other = edited(&before, folder.path(), |bench| {
         bench["gpu"] = "NVIDIA H200".into()
     });

@@ -210,6 +210,7 @@ pub(crate) fn explanations(
     if explained.is_empty() {
         explained.push(("", Explained::Whole, whole.iter().collect()));
     }
+    let stages: Vec<&str> = explained.iter().map(|(stage, ..)| *stage).collect();
     let mut explanations = Vec::new();
     for (stage, explained, account) in explained {
         let total: Time = account
@@ -232,7 +233,7 @@ pub(crate) fn explanations(
                 stage: stage.to_owned(),
                 explained,
                 share: Ratio::of(time, total),
-                findings: behind(findings, stage, reason, time),
+                findings: behind(findings, stage, &stages, reason, time),
                 settings: settings
                     .iter()
                     .filter(|setting| setting.is_known() && reason.is_set_by(setting))
@@ -259,28 +260,41 @@ fn of_part(change: &Change) -> (Reason, Time) {
 }
 
 /// The findings behind a change: those about this time that went with less of it, or came with more. What the report of the
-/// slower side advises first comes first, then what is about the stage.
-fn behind(findings: &[FindingChange], stage: &str, reason: Reason, time: Time) -> Vec<Behind> {
+/// slower side advises first comes first, then what is about the stage. A finding of another stage that is explained on its
+/// own is about that one.
+fn behind(
+    findings: &[FindingChange],
+    stage: &str,
+    explained: &[&str],
+    reason: Reason,
+    time: Time,
+) -> Vec<Behind> {
     let is_less = time < Time::ZERO;
     let is_behind = |change: &&FindingChange| match is_less {
         true => change.is_done(),
         false => change.is_added(),
     };
+    // Time between stages is called by both of them.
+    let is_of_stage = |change: &FindingChange| {
+        let mut stages = stage.split(account::ARROW);
+        stages.any(|stage| change.stage.as_deref() == Some(stage))
+    };
+    let is_of_other = |change: &FindingChange| {
+        let stage = change.stage.as_deref();
+        !is_of_stage(change) && stage.is_some_and(|stage| explained.contains(&stage))
+    };
     let rank = |change: &FindingChange| {
         let Pair { before, after } = change.action;
         let number = if is_less { before } else { after };
-        // Time between stages is called by both of them.
-        let mut stages = stage.split(account::ARROW);
-        let is_of_stage = stages.any(|stage| change.stage.as_deref() == Some(stage));
         (
             number.unwrap_or(usize::MAX),
-            !is_of_stage,
+            !is_of_stage(change),
             change.target.is_general,
         )
     };
     let of_time = findings
         .iter()
-        .filter(|change| reason.is_of(&change.target));
+        .filter(|change| reason.is_of(&change.target) && !is_of_other(change));
     let mut behind: Vec<&FindingChange> = of_time.filter(is_behind).collect();
     behind.sort_by_key(|change| rank(change));
     let shown = behind.into_iter().map(|change| Behind {
@@ -537,6 +551,37 @@ mod tests {
         assert_eq!(factor(&[gemm(1.25), gemm(1.0), copy(1.25)]), None);
         assert_eq!(factor(&[gemm(1.005), copy(1.005)]), None);
         assert_eq!(factor(&[copy(1.25)]), None);
+    }
+
+    #[test]
+    fn findings_of_a_stage_with_explanations_stay_with_it() {
+        let finding = |stage: Option<&str>| FindingChange {
+            rule: "rule",
+            title: stage.unwrap_or("capture").to_owned(),
+            stage: stage.map(str::to_owned),
+            is_there: Pair {
+                before: true,
+                after: false,
+            },
+            target: Target {
+                is_idle: true,
+                ..Target::default()
+            },
+            ..FindingChange::default()
+        };
+        let findings = [Some("prefill"), Some("decode"), Some("layer"), None].map(finding);
+        let titles = |stage: &str| {
+            let reason = Reason::Idle(Cause::Launching);
+            let explained = ["prefill", "decode", "prefill → decode"];
+            let behind = behind(&findings, stage, &explained, reason, Time(-1.0));
+            behind
+                .into_iter()
+                .map(|found| found.title)
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(titles("decode"), ["decode", "layer", "capture"]);
+        let between = ["prefill", "decode", "layer", "capture"];
+        assert_eq!(titles("prefill → decode"), between);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::{Analyzed, Pair};
 const MOST: f64 = 0.5;
 
 /// A finding of either capture.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Change {
     /// The rule.
     pub rule: &'static str,

@@ -83,12 +83,12 @@ pub enum Incomparable {
     },
     /// No load was tested on both sides.
     #[error(
-        "no run before has the load and the lengths of a run after; before: {before}; after: {after}"
+        "no run before has the load and the mean lengths of a run after; before: {before}; after: {after}"
     )]
     NoLoad {
-        /// Names of the runs before.
+        /// The runs before, with load and lengths.
         before: String,
-        /// Names of the runs after.
+        /// The runs after.
         after: String,
     },
 }
@@ -222,10 +222,8 @@ pub fn compare(
         .map(|((run, _), _)| run.label.clone())
         .collect();
     if changes.is_empty() {
-        return Err(Incomparable::NoLoad {
-            before: alone.before.join(", "),
-            after: alone.after.join(", "),
-        });
+        let Pair { before, after } = Pair::of(&figures, |runs| described(runs));
+        return Err(Incomparable::NoLoad { before, after });
     }
     Ok(Comparison {
         name,
@@ -233,6 +231,27 @@ pub fn compare(
         alone,
         least,
     })
+}
+
+/// Runs with what must be equal of them.
+fn described(runs: &[(&Run, Figures)]) -> String {
+    let tokens = |mean: Option<Count>| mean.map_or("?".to_owned(), |mean| format!("{:.0}", mean.0));
+    let mut texts = Vec::new();
+    for (run, figures) in runs {
+        let (load, prompt, output) = (
+            load_words(run.load),
+            tokens(figures.prompt_tokens),
+            tokens(figures.output_tokens),
+        );
+        texts.push(format!(
+            "{} ({load}, {prompt} → {output} tokens)",
+            run.label
+        ));
+    }
+    match texts.is_empty() {
+        true => "no load test".to_owned(),
+        false => texts.join(", "),
+    }
 }
 
 fn change(

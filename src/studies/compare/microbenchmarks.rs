@@ -3,6 +3,7 @@
 //! Results hold the least and the greatest time of a case and not all of them. The interval of a factor reaches from the
 //! least ÷ the greatest to the greatest ÷ the least time, so that it holds every quotient of two launches.
 
+use rooflens_document::Quantity;
 use rooflens_microbench::import::{Case, Device, Rate};
 use rooflens_units::{Ratio, Time};
 
@@ -18,6 +19,8 @@ pub struct Change {
     pub name: String,
     /// What computed it.
     pub implementation: Pair<String>,
+    /// Median time of a launch, or a sustained rate.
+    pub figure: Pair<Quantity>,
     /// Median time of a launch; of a sustained rate, the time of one unit of work.
     pub time: Pair<Time>,
     /// After ÷ before.
@@ -117,6 +120,7 @@ pub fn compare(
 struct Operation {
     name: String,
     implementation: String,
+    figure: Quantity,
     time: Time,
     /// Least and greatest.
     range: Option<(Time, Time)>,
@@ -130,12 +134,13 @@ fn operations(device: &Device) -> Vec<Operation> {
 
 /// A rate as the time of one unit of work.
 fn of_rate(rate: &Rate) -> Option<Operation> {
-    let value = rate.rate.as_ref().ok()?.value;
-    let time = Time(1e9 / value);
+    let figure = *rate.rate.as_ref().ok()?;
+    let time = Time(1e9 / figure.value);
     let half = |spread: Ratio| spread.0 / 2.0;
     Some(Operation {
         name: rate.what.clone(),
         implementation: String::new(),
+        figure,
         time,
         range: rate.spread.map(|spread| {
             let half = half(spread);
@@ -151,6 +156,7 @@ fn of_case(case: &Case) -> Option<Operation> {
     Some(Operation {
         name: format!("{}{graph}", case.name),
         implementation: case.implementation.clone(),
+        figure: Quantity::from(median.time()),
         time: median.time(),
         range: Some((least.time(), greatest.time())),
     })
@@ -169,6 +175,10 @@ fn change(gpu: &str, before: Operation, after: Operation, least: Ratio) -> Optio
         implementation: Pair {
             before: before.implementation,
             after: after.implementation,
+        },
+        figure: Pair {
+            before: before.figure,
+            after: after.figure,
         },
         time: Pair {
             before: before.time,

@@ -160,8 +160,7 @@ fn add(
     }
     if lost > 0 {
         let total = device.cases.len() - before + lost;
-        let message =
-            format!("{lost} of {total} cases have no name, work or time and are left out");
+        let message = format!("{lost} of {total} cases have no name, work or time and are skipped");
         let lost = Diagnostic::new(Severity::DataLoss, "microbench/case", message);
         diagnostics.push(lost.artifact(path));
     }
@@ -196,6 +195,11 @@ fn rate(what: &str, entry: &Value, key: &str, unit: Quantity) -> Rate {
         rate,
         spread: entry["spread"]
             .as_f64()
+            .or_else(|| {
+                let [median, least, most] =
+                    ["median_s", "min_s", "max_s"].map(|key| positive(entry, key));
+                Some((most? - least?) / median?)
+            })
             .filter(|spread| *spread >= 0.0)
             .map(Ratio),
         sm_clock: positive(clocks, "sm_mhz").map(|mhz| Hertz(mhz * 1e6)),

@@ -229,6 +229,9 @@ pub struct View {
     pub skip: usize,
     /// Rows to show at most; what is excluded is said beneath the table.
     pub limit: usize,
+    /// Rows of the group that the view is of; none if it is of all rows.
+    #[serde(skip)]
+    pub group: Option<usize>,
 }
 
 impl View {
@@ -245,6 +248,18 @@ impl View {
             columns: columns.to_vec(),
             skip: 0,
             limit,
+            group: None,
+        }
+    }
+
+    /// The same view of a group: so many rows from the first one on.
+    #[must_use]
+    pub fn of_group(self, first: usize, rows: usize) -> Self {
+        Self {
+            skip: first,
+            limit: self.limit.min(rows),
+            group: Some(rows),
+            ..self
         }
     }
 }

@@ -123,7 +123,7 @@ impl Table {
             size,
             height,
             rows: texts,
-            note: note(report, dataset, rows.len()),
+            note: note(report, dataset, view, rows.len()),
             columns,
         })
     }
@@ -142,8 +142,8 @@ impl Table {
 }
 
 /// Says where rows are that are not shown.
-fn note(report: &Report, dataset: &Dataset, shown: usize) -> Option<String> {
-    let is_all = shown >= dataset.rows.len();
+fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option<String> {
+    let is_all = shown >= view.group.unwrap_or(dataset.rows.len());
     (!is_all).then(|| words!(report, "page.more_rows", file = dataset.id))
 }
 

@@ -3,8 +3,8 @@
 use rooflens_document::chart::{Line, Lines, Plot, Track, Tracks};
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
-    Block, Catalogue, Cell, Chart, Inline, Quantity, SectionContent, Table, View, columns, method,
-    say, words,
+    Block, Catalogue, Cell, Chart, Inline, Quantity, SectionContent, Table, columns, method, say,
+    words,
 };
 use rooflens_schemas::Unit;
 use rooflens_units::Ratio;
@@ -124,15 +124,12 @@ impl<'a> Pages<'a> {
             let caption = self.caption(status);
             let view = match status {
                 // Of what has no figures, the reason says all.
-                Status::Failed | Status::Judged(Verdict::CannotTell) | Status::Reference => View {
-                    skip,
-                    ..self.reasons().view(caption, group.len())
-                },
-                Status::Judged(_) | Status::Few(_) => View {
-                    skip,
-                    ..table.view(caption, group.len())
-                },
+                Status::Failed | Status::Judged(Verdict::CannotTell) | Status::Reference => {
+                    self.reasons().view(caption, group.len())
+                }
+                Status::Judged(_) | Status::Few(_) => table.view(caption, group.len()),
             };
+            let view = view.of_group(skip, group.len());
             content.blocks.push(Block::Table(view));
             skip += group.len();
         }

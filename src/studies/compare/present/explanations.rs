@@ -1,6 +1,6 @@
 //! Why iterations changed, with the evidence.
 
-use rooflens_document::{Block, Quantity, SectionContent, Table, View, columns, words};
+use rooflens_document::{Block, Quantity, SectionContent, Table, columns, words};
 use rooflens_schemas::Unit;
 use rooflens_units::{Count, Ratio};
 
@@ -44,10 +44,8 @@ impl Pages<'_> {
                 Explained::Whole => words!(self, "compare.explanations_whole", total = total),
             };
             let is_first = |row: &Explanation| of(row) == (stage, explained);
-            let view = View {
-                skip: rows.iter().position(is_first).unwrap_or_default(),
-                ..table.view(caption, SHOWN.min(group.len()))
-            };
+            let first = rows.iter().position(is_first).unwrap_or_default();
+            let view = table.view(caption, SHOWN).of_group(first, group.len());
             content.main.push(Block::Table(view));
         }
         content.datasets.push(table.rows(rows));

@@ -7,7 +7,7 @@ use rooflens_document::{
 use rooflens_units::Ratio;
 
 use super::measurements::Words;
-use super::{conclusion, of_table, stage_times};
+use super::{conclusion, few_values, of_table, stage_times};
 use crate::Pair;
 use crate::figures::{Change, Comparison};
 use crate::times::CONFIDENCE;
@@ -41,6 +41,9 @@ pub fn report_of_figures(
         summary.blocks.push(Block::Table(view));
     }
     summary.datasets.push(table.rows(times));
+    summary
+        .blocks
+        .extend(few_values(text, times).map(Block::Prose));
     let unknown = Pair::of(&comparison.records, |record| {
         record.conditions.is_empty().then(|| record.name.clone())
     });

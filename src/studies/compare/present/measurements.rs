@@ -3,7 +3,7 @@
 use rooflens_document::chart::{Color, NO_SHARE, Plot, Point, Scatter};
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
-    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, View, columns, method, say,
+    Block, Catalogue, Cell, Chart, Inline, Quantity, SectionContent, Table, columns, method, say,
     words,
 };
 use rooflens_schemas::Unit;
@@ -98,10 +98,8 @@ pub fn report_of_load_tests(
             latency = words.measure(measure),
             confidence = CONFIDENCE
         );
-        let view = View {
-            skip: rows.iter().position(is_of_measure).unwrap_or_default(),
-            ..latencies.view(caption, SHOWN.min(count))
-        };
+        let first = rows.iter().position(is_of_measure).unwrap_or_default();
+        let view = latencies.view(caption, SHOWN).of_group(first, count);
         match measure {
             Measure::Ttft | Measure::Tpot => content.blocks.push(Block::Table(view)),
             _ => details.main.push(Block::Table(view)),
@@ -154,6 +152,8 @@ pub fn report_of_microbenchmarks(
         name "implementation_after" = change.implementation.after.as_str();
         time "before_ns" = change.time.before;
         time "after_ns" = change.time.after;
+        text "before" = Cell::Quantity(change.figure.before), page;
+        text "after" = Cell::Quantity(change.figure.after), page;
         share "change" = change.ratio - Ratio::ONE, page;
         share "change_low" = range.map(|(low, _)| low - Ratio::ONE), page;
         share "change_high" = range.map(|(_, high)| high - Ratio::ONE), page;

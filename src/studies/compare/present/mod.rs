@@ -7,12 +7,13 @@ mod measurements;
 mod timelines;
 mod waterfalls;
 
-use rooflens_analysis::engine::classify::ClassGroup;
+use std::collections::BTreeMap;
+
+use rooflens_analysis::engine::classify::{ClassGroup, identify};
 use rooflens_document::chart::{Bar, Color, Part as Legend, Plot, StackedBars};
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
-    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, View, columns, method, say,
-    words,
+    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, columns, method, say, words,
 };
 use rooflens_schemas::Unit;
 use rooflens_sections::group_color;
@@ -118,6 +119,9 @@ impl<'a> Pages<'a> {
         }
         let times = stage_times(self.text).rows(&comparison.times);
         content.datasets.push(times);
+        content
+            .blocks
+            .extend(few_values(self.text, &comparison.times).map(Block::Prose));
         content.blocks.extend(self.explanation().map(Block::Prose));
         let waterfall = self
             .largest_stage()
@@ -266,10 +270,8 @@ impl<'a> Pages<'a> {
                 continue;
             }
             let caption = words!(self, "compare.account", stage = stage);
-            let view = View {
-                skip: rows.iter().position(is_of_stage).unwrap_or_default(),
-                ..table.view(caption, SHOWN.min(parts))
-            };
+            let first = rows.iter().position(is_of_stage).unwrap_or_default();
+            let view = table.view(caption, SHOWN).of_group(first, parts);
             content.main.push(Block::Table(view));
         }
         let waterfall = self.comparison.waterfall_of_capture();
@@ -301,12 +303,15 @@ impl<'a> Pages<'a> {
 
     fn kernels(&self) -> SectionContent {
         let rows = &self.comparison.kernels;
+        let names = &short_names(rows);
         let table = columns! { self, "compare_kernels", change: &KernelChange => {
             name "stage" = change.stage.as_str(), page;
             text "class" = change.class.label();
             text "fate" = change.fate().label(), page;
-            name "kernel_before" = in_order(&change.names.before), page;
-            name "kernel_after" = in_order(&change.names.after), page;
+            name "kernel_before" = in_order(&change.names.before);
+            name "kernel_after" = in_order(&change.names.after);
+            name "short_before" = in_order(&short(&change.names.before, names)), page;
+            name "short_after" = in_order(&short(&change.names.after, names)), page;
             Count "launches_before" = change.used.before.launches, page;
             Count "launches_after" = change.used.after.launches, page;
             time "before_ns" = change.used.before.time, page;
@@ -329,12 +334,13 @@ impl<'a> Pages<'a> {
     /// The kernels by module and operator.
     fn origins(&self) -> SectionContent {
         let rows = &self.comparison.origins;
+        let has_operators = rows.iter().any(|change| change.operator.is_some());
         let table = columns! { self, "compare_origins", change: &OriginChange => {
             let operator = change.operator.as_ref();
             name "stage" = change.stage.as_str(), page;
             name "module" = change.module.clone(), page;
-            name "operator" = operator.map(|[name, _]| name.clone()), page;
-            name "shapes" = operator.map(|[_, shapes]| shapes.clone()), page;
+            name "operator" = operator.map(|[name, _]| name.clone()), page if has_operators;
+            name "shapes" = operator.map(|[_, shapes]| shapes.clone()), page if has_operators;
             Count "launches_before" = change.used.before.launches, page;
             Count "launches_after" = change.used.after.launches, page;
             time "before_ns" = change.used.before.time, page;
@@ -349,6 +355,7 @@ impl<'a> Pages<'a> {
 
     fn findings(&self) -> SectionContent {
         let rows = &self.comparison.findings;
+        let has_outcomes = rows.iter().any(|change| change.outcome.is_some());
         let table = columns! { self, "compare_findings", change: &FindingChange => {
             text "status" = change.label(), page;
             text "finding" = change.title.as_str(), page;
@@ -358,9 +365,9 @@ impl<'a> Pages<'a> {
             count "action_after" = change.action.after.map(|number| number as u64);
             time "bound_before_ns" = change.bound.before, page;
             time "bound_after_ns" = change.bound.after, page;
-            time "time_before_ns" = change.outcome.map(|outcome| outcome.before), page;
-            time "expected_ns" = change.outcome.map(|outcome| outcome.expected), page;
-            time "got_ns" = change.outcome.map(|outcome| outcome.got), page;
+            time "time_before_ns" = change.outcome.map(|outcome| outcome.before), page if has_outcomes;
+            time "expected_ns" = change.outcome.map(|outcome| outcome.expected), page if has_outcomes;
+            time "got_ns" = change.outcome.map(|outcome| outcome.got), page if has_outcomes;
         } };
         of_table(&table, rows, words!(self, "compare.findings"), rows.len())
     }
@@ -393,7 +400,7 @@ fn stage_times(text: &'static Catalogue) -> Table<'static, StageChange> {
     columns! { Table::new(text, "compare_times"), change: &StageChange => {
         let interval = change.shift.and_then(|shift| shift.interval);
         name "stage" = change.stage.as_str(), page;
-        text "unit" = text.word(if change.per_step { "step" } else { "iteration" });
+        text "unit" = text.word(if change.per_step { "step" } else { "iteration" }), page;
         text "profiled" = change.profiled, page;
         count "samples_before" = change.samples.before, page;
         count "samples_after" = change.samples.after, page;
@@ -406,6 +413,25 @@ fn stage_times(text: &'static Catalogue) -> Table<'static, StageChange> {
         One "false_discovery_rate" = change.rate;
         text "verdict" = text.word(change.verdict.label()), page;
     } }
+}
+
+/// Why some stage times have no interval.
+fn few_values(text: &'static Catalogue, times: &[StageChange]) -> Option<Vec<Inline>> {
+    let has_interval = |change: &StageChange| {
+        let shift = change.shift.as_ref();
+        shift.is_some_and(|shift| shift.interval.is_some())
+    };
+    let is_short = times.iter().any(|change| !has_interval(change));
+    is_short.then(|| {
+        say!(
+            Words {
+                text,
+                least: Ratio::ONE
+            },
+            "compare.few_values",
+            confidence = CONFIDENCE
+        )
+    })
 }
 
 /// The stage that changed most, of those that are known to have changed.
@@ -470,6 +496,25 @@ fn factor(change: &StageChange) -> Ratio {
 fn signed(difference: Time) -> String {
     let sign = if difference.0 > 0.0 { "+" } else { "−" };
     format!("{sign}{}", Quantity::from(difference.abs()))
+}
+
+/// Names for people by the names of kernels.
+fn short_names(kernels: &[KernelChange]) -> BTreeMap<&str, String> {
+    let mut names = BTreeMap::new();
+    for change in kernels {
+        for name in change.names.before.iter().chain(&change.names.after) {
+            let short = names.entry(name.as_str());
+            short.or_insert_with(|| identify(name).short);
+        }
+    }
+    names
+}
+
+fn short(kernels: &[String], names: &BTreeMap<&str, String>) -> Vec<String> {
+    kernels
+        .iter()
+        .map(|name| names[name.as_str()].clone())
+        .collect()
 }
 
 /// Names of kernels in the order of their launches, each run of equal names once; none if there is no kernel.

@@ -182,7 +182,7 @@ mod with_tables {
                 let results = results.ok_or_else(|| CliError::from(capture.nothing_to_report()))?;
                 Ok(Some(tests.report(&results, Catalogue::english(), None)))
             }
-            _ => load::report(&capture, &input, (Lang::En, true), &mut silent).map(Some),
+            _ => load::report(&capture, &input, (Lang::En, false), &mut silent).map(Some),
         }
     }
 

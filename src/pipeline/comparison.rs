@@ -155,10 +155,17 @@ pub fn compare(
 pub fn record(captures: &[Capture]) -> Result<Record, ComparisonError> {
     let mut repeats = Repeats::default();
     let mut metrics: Vec<Vec<Metric>> = Vec::new();
+    let text = Catalogue::english();
     for capture in captures {
         let analysis = capture.analyze(&Options::default())?;
-        metrics.push(analysis.metrics().cloned().collect());
-        repeats.add_analyzed(capture, &analysis, &[], Catalogue::english());
+        let context = sections::Context::new(analysis.context(), text).with_data(false);
+        let sections = sections::run(&context).into_iter();
+        metrics.push(
+            sections
+                .flat_map(|(_, _, content)| content.metrics)
+                .collect(),
+        );
+        repeats.add_analyzed(capture, &analysis, &[], text);
     }
     repeats.check("repeats", &[])?;
     Ok(Record::new(repeats.side, repeats.ids, &metrics))

@@ -1,6 +1,6 @@
 //! Records of captures: the figures that a gate compares, small enough to keep in a repository.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_analysis::engine::stage_stats::named_by_rank;
 use rooflens_document::catalogue::{CAPTURED_TIME, STAGE_TIME, TIME_PER_STEP};
@@ -180,7 +180,8 @@ fn in_words(lengths: [Option<f64>; 2]) -> String {
 ///
 /// A capture has one value of a figure. Where several passes state it, that of the pass whose time is accounted for counts.
 fn add(values: &mut Vec<Values>, metrics: &[Metric]) {
-    let is_of_run = |metric: &Metric| is_of_run(metrics, &metric.scope);
+    let passes = accounted_passes(metrics);
+    let is_of_run = |metric: &Metric| passes.contains(&metric.scope.pass);
     let mut chosen: BTreeMap<(&str, Option<&str>), &Metric> = BTreeMap::new();
     for metric in metrics {
         let Scope {
@@ -224,18 +225,19 @@ fn number(metric: &Metric) -> Option<f64> {
     }
 }
 
-/// Whether a scope is of a pass whose time is accounted for, as stage times of other passes are of other runs.
-fn is_of_run(metrics: &[Metric], scope: &Scope) -> bool {
-    let mut accounted = metrics
+/// The passes whose time is accounted for: stage times of other passes are of other runs.
+fn accounted_passes(metrics: &[Metric]) -> BTreeSet<&Option<String>> {
+    let accounted = metrics
         .iter()
         .filter(|metric| metric.id == CAPTURED_TIME.id);
-    accounted.any(|metric| metric.scope.pass == scope.pass)
+    accounted.map(|metric| &metric.scope.pass).collect()
 }
 
 /// Stage times: a measured one is the median of unprofiled repeats, a derived one that of the timeline's iterations.
 /// Times of iterations and of their steps are figures of their own.
 fn stage_times(metrics: &[Metric]) -> Vec<StageTimes> {
     let mut stages = Vec::new();
+    let passes = accounted_passes(metrics);
     for metric in metrics {
         let per_step = metric.id == TIME_PER_STEP.id;
         let scope = &metric.scope;
@@ -248,7 +250,7 @@ fn stage_times(metrics: &[Metric]) -> Vec<StageTimes> {
         let times: Vec<f64> = number(metric).into_iter().collect();
         let (unprofiled, profiled) = match metric.value {
             MetricValue::Measured { .. } => (times, Vec::new()),
-            MetricValue::Derived { .. } if is_of_run(metrics, scope) => (Vec::new(), times),
+            MetricValue::Derived { .. } if passes.contains(&scope.pass) => (Vec::new(), times),
             _ => continue,
         };
         let times = StageTimes {

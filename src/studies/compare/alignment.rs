@@ -488,7 +488,7 @@ fn modules(
     facts: &Facts,
     instance: &StageInstance,
     spans: &Spans,
-) -> BTreeMap<usize, String> {
+) -> BTreeMap<usize, Arc<str>> {
     let calls = &session.api_calls;
     let issued = instance.ops.iter().filter_map(|op| {
         let call = facts.ops.api_call[*op as usize]?.index();
@@ -498,7 +498,7 @@ fn modules(
     let first = issued.iter().map(|(_, call)| calls.start[*call]).min();
     let last = issued.iter().map(|(_, call)| calls.start[*call]).max();
     let mut paths = BTreeMap::new();
-    let mut known: BTreeMap<u32, String> = BTreeMap::new();
+    let mut known: BTreeMap<u32, Arc<str>> = BTreeMap::new();
     for (op, call) in issued {
         let Some(innermost) = spans.nesting.of_call[call] else {
             continue;
@@ -516,10 +516,10 @@ fn modules(
                 at = spans.nesting.parent[span as usize];
             }
             names.reverse();
-            names.join(" / ")
+            names.join(" / ").into()
         });
         if !path.is_empty() {
-            paths.insert(op, path.clone());
+            paths.insert(op, Arc::clone(path));
         }
     }
     paths

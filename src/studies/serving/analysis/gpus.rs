@@ -1,5 +1,7 @@
 //! Utilization of GPUs over a run.
 
+use std::collections::BTreeMap;
+
 use crate::runs::{GpuSample, Run};
 use rooflens_session::Arrange;
 use rooflens_stats::mean;
@@ -67,15 +69,14 @@ pub fn during(runs: &[Run], samples: &[GpuSample]) -> (Vec<GpuSample>, bool) {
 
 /// GPUs by index.
 pub fn by_index(samples: &[GpuSample]) -> Vec<Gpu> {
-    let mut indices: Vec<u32> = samples.iter().map(|sample| sample.gpu).collect();
-    indices.sort_unstable();
-    indices.dedup();
-    let mut gpus = Vec::with_capacity(indices.len());
-    for gpu in indices {
-        let samples = samples.iter().filter(|sample| sample.gpu == gpu);
-        gpus.push(summary(gpu, samples.copied().collect()));
+    let mut of_gpus: BTreeMap<u32, Vec<GpuSample>> = BTreeMap::new();
+    for sample in samples {
+        of_gpus.entry(sample.gpu).or_default().push(*sample);
     }
-    gpus
+    let summaries = of_gpus.into_iter();
+    summaries
+        .map(|(gpu, samples)| summary(gpu, samples))
+        .collect()
 }
 
 fn summary(gpu: u32, mut samples: Vec<GpuSample>) -> Gpu {

@@ -13,7 +13,7 @@ use rooflens_session::budget::{INFLATED_FLOOR, INFLATED_RATIO, Inflation};
 use tempfile::NamedTempFile;
 
 use super::aside;
-use super::encoding::{Mark, decoded};
+use super::encoding::{Encoding, decoded};
 
 /// Size beyond which a packed document that is read as a whole is refused, if it is not large when packed either.
 const MAX_DOCUMENT: u64 = 4 << 20;
@@ -100,8 +100,8 @@ impl ContentError {
 pub struct Content {
     path: PathBuf,
     packing: Packing,
-    /// The file begins with a byte order mark.
-    is_marked: bool,
+    /// The file is text in another encoding, or begins with a byte order mark.
+    is_encoded: bool,
     packed_bytes: u64,
     inflation: Inflation,
     /// How far the file was inflated: what is read again costs nothing more.
@@ -134,11 +134,11 @@ impl Content {
         };
         let inflation = inflation.map_or_else(|| Inflation::of(packed_bytes), Clone::clone);
         let (path, inflated, read) = (path.to_owned(), Arc::default(), Arc::default());
-        let is_marked = Mark::of(&magic[..length]).is_some();
+        let is_encoded = Encoding::of(&magic[..length]).is_some();
         Ok(Self {
             path,
             packing,
-            is_marked,
+            is_encoded,
             packed_bytes,
             inflation,
             inflated,
@@ -161,13 +161,13 @@ impl Content {
         &self.inflation
     }
 
-    /// The unpacked bytes as a stream, a text with a byte order mark as UTF-8; reading on past the limits is an error of
+    /// The unpacked bytes as a stream, text in UTF-8 without a byte order mark; reading on past the limits is an error of
     /// kind [`io::ErrorKind::FileTooLarge`].
     pub fn reader(&self) -> Result<Box<dyn Read + Send>, ContentError> {
         let file = File::open(&self.path)?;
         if self.packing == Packing::Plain {
             let file = BufReader::with_capacity(BUFFER, file);
-            return match self.is_marked {
+            return match self.is_encoded {
                 true => Ok(decoded(file)?),
                 false => Ok(Box::new(file)),
             };
@@ -229,7 +229,7 @@ impl Content {
 
     /// A plain file with these bytes, for readers that need one: itself, or a temporary copy.
     pub fn plain_file(&self) -> Result<PlainFile, ContentError> {
-        if self.packing == Packing::Plain && !self.is_marked {
+        if self.packing == Packing::Plain && !self.is_encoded {
             return Ok(PlainFile {
                 path: self.path.clone(),
                 _copy: None,

@@ -1,42 +1,45 @@
-//! Texts that begin with a byte order mark: without it, and as UTF-8. PowerShell 5 redirects output as UTF-16.
+//! Texts of UTF-16, and texts that begin with a byte order mark: as UTF-8 without a mark. PowerShell 5 redirects output as
+//! UTF-16; some tools omit its mark.
 
 use std::io::{self, Cursor, Read};
 
-/// What the first bytes say of a file's encoding.
+/// A file's encoding other than that of plain bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(super) enum Encoding {
     Utf8,
     Utf16Le,
     Utf16Be,
 }
 
-impl Mark {
-    /// The mark that some bytes begin with.
-    pub(super) const fn of(bytes: &[u8]) -> Option<Self> {
+/// Bytes that show an encoding.
+const START: u64 = 4;
+
+impl Encoding {
+    /// The encoding of a file that begins so, and the length of its mark. Without a mark, the first two units of UTF-16 are
+    /// ASCII characters, of which one byte is zero.
+    pub(super) fn of(bytes: &[u8]) -> Option<(Self, usize)> {
+        let is_text = |byte: &u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
         match bytes {
-            [0xef, 0xbb, 0xbf, ..] => Some(Self::Utf8),
-            [0xff, 0xfe, ..] => Some(Self::Utf16Le),
-            [0xfe, 0xff, ..] => Some(Self::Utf16Be),
+            [0xef, 0xbb, 0xbf, ..] => Some((Self::Utf8, 3)),
+            [0xff, 0xfe, ..] => Some((Self::Utf16Le, 2)),
+            [0xfe, 0xff, ..] => Some((Self::Utf16Be, 2)),
+            [a, 0, b, 0, ..] if is_text(a) && is_text(b) => Some((Self::Utf16Le, 0)),
+            [0, a, 0, b, ..] if is_text(a) && is_text(b) => Some((Self::Utf16Be, 0)),
             _ => None,
         }
     }
 }
 
-/// The bytes of a reader; those of a text with a mark as UTF-8, without it.
+/// The bytes of a reader; those of UTF-16, or of a text with a mark, as UTF-8 without a mark.
 pub(super) fn decoded(mut reader: impl Read + Send + 'static) -> io::Result<Box<dyn Read + Send>> {
     let mut start = Vec::new();
-    reader.by_ref().take(3).read_to_end(&mut start)?;
-    let mark = Mark::of(&start);
-    let mark_bytes = match mark {
-        None => 0,
-        Some(Mark::Utf8) => 3,
-        Some(Mark::Utf16Le | Mark::Utf16Be) => 2,
-    };
+    reader.by_ref().take(START).read_to_end(&mut start)?;
+    let (encoding, mark_bytes) = Encoding::of(&start).unwrap_or((Encoding::Utf8, 0));
     let rest = Cursor::new(start.split_off(mark_bytes)).chain(reader);
-    Ok(match mark {
-        None | Some(Mark::Utf8) => Box::new(rest),
-        Some(Mark::Utf16Le) => Box::new(Utf16::new(rest, u16::from_le_bytes)),
-        Some(Mark::Utf16Be) => Box::new(Utf16::new(rest, u16::from_be_bytes)),
+    Ok(match encoding {
+        Encoding::Utf8 => Box::new(rest),
+        Encoding::Utf16Le => Box::new(Utf16::new(rest, u16::from_le_bytes)),
+        Encoding::Utf16Be => Box::new(Utf16::new(rest, u16::from_be_bytes)),
     })
 }
 
@@ -131,6 +134,9 @@ mod tests {
         let text = "x".repeat((32 << 10) - 1) + "😀µ\r\n" + &"é".repeat(40_000);
         assert_eq!(read(units(&text, u16::to_le_bytes)), text);
         assert_eq!(read(units(&text, u16::to_be_bytes)), text);
+        // Without the mark.
+        assert_eq!(read(units(&text, u16::to_le_bytes).split_off(2)), text);
+        assert_eq!(read(units(&text, u16::to_be_bytes).split_off(2)), text);
         assert_eq!(
             read(["\u{feff}".as_bytes(), text.as_bytes()].concat()),
             text
@@ -138,6 +144,13 @@ mod tests {
         assert_eq!(read(text.clone().into_bytes()), text);
         for short in ["", "a", "ab"] {
             assert_eq!(read(short.as_bytes().to_vec()), short);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_stay() {
+        for bytes in [&b"a\0\x01\0"[..], b"\0\x01\0b", b"NVR\0", b"a\0b", b"a\0bc"] {
+            assert_eq!(read(bytes.to_vec()).as_bytes(), bytes);
         }
     }
 

@@ -87,18 +87,15 @@ impl Lake {
     /// # Errors
     /// There is none, or it cannot be locked.
     pub fn open(root: &Path) -> Result<Self, LakeError> {
-        let path = root.join(LOCK);
-        let lock = File::open(&path).map_err(LakeError::io(&path))?;
-        lock.lock_shared().map_err(LakeError::io(&path))?;
+        let lock = lock_file(root)?;
+        lock.lock_shared().map_err(LakeError::io(root))?;
         let root = root.to_owned();
         Ok(Self { root, _lock: lock })
     }
 
     /// Opens a lake alone.
     pub(crate) fn open_alone(root: &Path) -> Result<Self, LakeError> {
-        let path = root.join(LOCK);
-        let lock = File::open(&path).map_err(LakeError::io(&path))?;
-        let path = root.to_owned();
+        let (lock, path) = (lock_file(root)?, root.to_owned());
         match lock.try_lock() {
             Ok(()) => Ok(Self {
                 root: path,
@@ -238,6 +235,17 @@ impl Lake {
         sync(&self.root)?;
         Ok(outcomes)
     }
+}
+
+/// The file that is locked, which each lake has.
+fn lock_file(root: &Path) -> Result<File, LakeError> {
+    let path = root.join(LOCK);
+    File::open(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => LakeError::Missing {
+            path: root.to_owned(),
+        },
+        _ => LakeError::io(&path)(error),
+    })
 }
 
 /// The folder of results that a path leads to: it, or the one below a report. None if there is none.

@@ -68,6 +68,12 @@ pub enum LakeError {
         /// What is wrong.
         reason: String,
     },
+    /// A folder is not there, or is no lake.
+    #[error("{}: no lake is there; make one: rooflens lake add {} RUN", path.display(), path.display())]
+    Missing {
+        /// The folder.
+        path: PathBuf,
+    },
     /// Another process holds the lake.
     #[error("{}: writers are at work; compact the lake when they are done", path.display())]
     Busy {

@@ -252,3 +252,14 @@ fn columns_are_named_once_and_by_their_unit() {
     assert!(TABLES.is_sorted_by_key(|table| table.name));
     assert_eq!(KEY[0].name, "capture");
 }
+
+#[test]
+fn a_folder_without_a_lake_is_named() {
+    let folder = TempDir::new().unwrap();
+    for root in [folder.path().join("missing"), folder.path().to_owned()] {
+        let errors = [Lake::open(&root).err(), Lake::compact(&root).err()];
+        for error in errors {
+            assert!(matches!(error, Some(LakeError::Missing { path }) if path == root));
+        }
+    }
+}

@@ -22,6 +22,9 @@ use rooflens_sqlite_pages::{Error, Pages, Value};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 
+#[path = "../support/cpu.rs"]
+mod cpu;
+
 /// A target: its name and what it does with bytes.
 pub(crate) type Target = (&'static str, fn(&[u8]));
 
@@ -49,8 +52,14 @@ const TRACE: &str = r#"{"schemaVersion":1,"deviceProperties":[],"traceEvents":[
 {"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":1,"tid":1,"ts":1,"dur":2,"args":{"correlation":1}},
 {"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,"dur":20,"args":{"device":0,"stream":7,"correlation":1}}]}"#;
 
-/// Time that no input of a fuzzer may take: they have some 100 KiB.
+/// CPU time that no input of a fuzzer may take: they have some 100 KiB.
 const LONGEST: Duration = Duration::from_secs(20);
+
+/// Fails if so much CPU time went by since then.
+fn check_time(began: Duration, action: &str) {
+    let time = cpu::time("self").saturating_sub(began);
+    assert!(time < LONGEST, "{action}: {time:?} of CPU time");
+}
 
 fn folder() -> tempfile::TempDir {
     tempfile::tempdir().expect("there is room for a folder")
@@ -62,7 +71,7 @@ fn write(path: &Path, bytes: &[u8]) {
 
 /// Opens and reads what is at a path, within its budget.
 fn read(path: &Path) -> Option<Capture> {
-    let began = Instant::now();
+    let began = cpu::time("self");
     let capture = rooflens::open([path]).ok()?;
     let tables = capture.session.tables();
     let rows: u64 = tables.iter().map(|table| table.bytes()).sum();
@@ -71,24 +80,16 @@ fn read(path: &Path) -> Option<Capture> {
         rows <= 2 * limit,
         "{rows} bytes of rows, of {limit} at most"
     );
-    assert!(
-        began.elapsed() < LONGEST,
-        "reading takes {:?}",
-        began.elapsed()
-    );
+    check_time(began, "reading");
     Some(capture)
 }
 
 /// All analyses, sections and findings.
 fn analyze(capture: &Capture) {
-    let began = Instant::now();
+    let began = cpu::time("self");
     let analysis = Analysis::new(capture, Hardware::builtin(), Options::default());
     let _ = (analysis.findings(), analysis.sections());
-    assert!(
-        began.elapsed() < LONGEST,
-        "analysis takes {:?}",
-        began.elapsed()
-    );
+    check_time(began, "analysis");
 }
 
 /// Any file: whatever importer takes it.
@@ -164,7 +165,7 @@ struct Trace<'a> {
 
 /// A table of a Parquet export.
 pub(crate) fn parquet(data: &[u8]) {
-    let (folder, began) = (folder(), Instant::now());
+    let (folder, began) = (folder(), cpu::time("self"));
     let location = folder.path().join("StringIds.parquet");
     write(&location, data);
     let inflation = Some(Inflation::of(data.len() as u64));
@@ -176,11 +177,7 @@ pub(crate) fn parquet(data: &[u8]) {
     let made = folder.path().join("made.sqlite");
     let lost = &mut |_: &ArtifactFile, _| ();
     nsys::parquet::to_sqlite(&[("StringIds", &file)], &made, lost).expect("there is room");
-    assert!(
-        began.elapsed() < LONGEST,
-        "reading takes {:?}",
-        began.elapsed()
-    );
+    check_time(began, "reading");
 }
 
 /// Tables of an SQLite file as the scanner reads them are those that SQLite reads; damage that one sees may escape the
@@ -386,7 +383,7 @@ pub(crate) fn faults(data: &[u8]) {
 
 /// A result of a load test, with its report.
 pub(crate) fn serve_report(data: &[u8]) {
-    let (folder, began) = (folder(), Instant::now());
+    let (folder, began) = (folder(), cpu::time("self"));
     let path = folder.path().join("data.json");
     write(&path, data);
     let Ok(tests) = LoadTests::open(&[path], &[], &[], None, &mut |_| ()) else {
@@ -395,16 +392,12 @@ pub(crate) fn serve_report(data: &[u8]) {
     if let Some(results) = Results::compute(&tests.input, &LoadOptions::default()) {
         print(&tests.report(&results, Catalogue::english(), None));
     }
-    assert!(
-        began.elapsed() < LONGEST,
-        "a load test takes {:?}",
-        began.elapsed()
-    );
+    check_time(began, "a load test");
 }
 
 /// Microbenchmarks, with their report.
 pub(crate) fn bench_report(data: &[u8]) {
-    let (folder, began) = (folder(), Instant::now());
+    let (folder, began) = (folder(), cpu::time("self"));
     let path = folder.path().join("data.json");
     write(&path, data);
     let Ok(microbenchmarks) = Microbenchmarks::open(&[path]) else {
@@ -413,11 +406,7 @@ pub(crate) fn bench_report(data: &[u8]) {
     if !microbenchmarks.devices.is_empty() {
         print(&microbenchmarks.report(Catalogue::english(), None));
     }
-    assert!(
-        began.elapsed() < LONGEST,
-        "microbenchmarks take {:?}",
-        began.elapsed()
-    );
+    check_time(began, "microbenchmarks");
 }
 
 /// Pages and data of a report: no figure in them may be one that JSON cannot hold.
@@ -430,15 +419,11 @@ fn print(report: &Report) {
 
 /// A manifest that is checked, with the file that it lists.
 pub(crate) fn validate(data: &[u8]) {
-    let (folder, began) = (folder(), Instant::now());
+    let (folder, began) = (folder(), cpu::time("self"));
     write(&folder.path().join("trace.json"), TRACE.as_bytes());
     write(&folder.path().join("manifest.json"), data);
     let _ = bundle::validate(&[folder.path().to_owned()]);
-    assert!(
-        began.elapsed() < LONGEST,
-        "validation takes {:?}",
-        began.elapsed()
-    );
+    check_time(began, "validation");
 }
 
 /// A query over a small session.
@@ -450,8 +435,8 @@ pub(crate) fn query(data: &[u8]) {
     let path = folder.path().join("trace.json");
     write(&path, TRACE.as_bytes());
     let session = read(&path).expect("it is a trace").session;
-    let began = Instant::now();
-    let late = move || began.elapsed() > Duration::from_secs(2);
+    let started = Instant::now();
+    let late = move || started.elapsed() > Duration::from_secs(2);
     let database = Database::new(&Arc::new(session), &[], MEMORY, late).expect("SQLite is set up");
     let _ = database.ask(sql, 1000);
 }

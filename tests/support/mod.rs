@@ -1,5 +1,7 @@
 //! What tests of the fixtures share: each is read and computed once.
 
+#[cfg(target_os = "linux")]
+pub(crate) mod cpu;
 pub(crate) mod sample_report;
 
 use std::collections::BTreeMap;

@@ -64,13 +64,17 @@ fn import(
     }
     let read = read_rows(page, Decimal::of(page), &mut merge);
     let outcome = merge.close();
-    if outcome.rows == 0 && read.is_ok() {
-        return nothing_read(file, &text, diagnostics);
-    }
+    let is_empty = outcome.rows == 0 && read.is_ok();
     for diagnostic in outcome.diagnostics {
-        diagnostics.push(diagnostic.artifact(&file.path));
+        // A page without a metric may be one that was cut before its first metric.
+        if !is_empty || diagnostic.severity >= Severity::DataLoss {
+            diagnostics.push(diagnostic.artifact(&file.path));
+        }
     }
-    read
+    match is_empty {
+        true => nothing_read(file, &text, diagnostics),
+        false => read,
+    }
 }
 
 /// A console report as the page of the same values, and whether it is cut; other texts as they are.

@@ -264,6 +264,14 @@ fn a_page_without_rows_is_a_notice() {
 }
 
 #[test]
+fn a_page_cut_before_its_first_value_is_a_loss() {
+    let page = details_page(LONG, &[r#""S","M","us","1.5""#]);
+    let (before, _) = page.split_once(",\"us\"").unwrap();
+    let (_, diagnostics, _) = read(&[before]);
+    assert!(diagnostics.iter().any(|d| d.code == "ncu/short-rows"));
+}
+
+#[test]
 fn a_page_cut_at_any_byte_is_read_or_refused() {
     let raw = raw_page(
         r#""a__x.sum","b__x.sum""#,

@@ -69,6 +69,32 @@ fn bundles_and_their_results_are_the_same_capture() {
     );
 }
 
+#[test]
+fn a_lake_has_a_report_in_each_language_and_names_what_it_cannot_read() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let place = |name: &str| folder.path().join(name).display().to_string();
+    let (lake, page) = (place("lake"), place("fleet.md"));
+    let added = ["h200-graph-ranges", "h200x2-ddp"].map(|name| path(name).display().to_string());
+    let end = rooflens(&["lake", "add", &lake, &added[0], &added[1]]);
+    assert!(end.status.success(), "{end:?}");
+    for (lang, heading) in [("en", "Where GPU time goes"), ("zh", "GPU 时间的去向")] {
+        let end = rooflens(&["lake", "report", &lake, "-o", &page, "--lang", lang]);
+        assert!(end.status.success(), "{end:?}");
+        let text = fs::read_to_string(&page).expect("a page");
+        assert!(text.contains(heading), "{text}");
+        assert!(text.contains("Encoder training with DDP"), "{text}");
+    }
+    for seen in seen(Path::new(&lake)) {
+        fs::write(seen.join("findings.parquet"), b"PAR1").expect("writable");
+    }
+    let end = rooflens(&["lake", "report", &lake, "-o", &page]);
+    assert_eq!(end.status.code(), Some(1), "{end:?}");
+    let text = fs::read_to_string(&page).expect("a page");
+    assert!(text.contains("findings.parquet"), "{text}");
+    let end = rooflens(&["lake", "report", &place("none"), "-o", &page]);
+    assert!(!end.status.success() && end.stdout.is_empty(), "{end:?}");
+}
+
 /// Folders with results of one kernel each.
 fn folders(root: &Path, count: usize) -> Vec<PathBuf> {
     let kernels = |number: usize| Dataset {

@@ -195,6 +195,7 @@ fn each_message_is_used() {
                 "glossary"
                 | "compare_glossary"
                 | "experiments_glossary"
+                | "fleet_glossary"
                 | "microbench_glossary"
                 | "serving_glossary",
             ) => true,

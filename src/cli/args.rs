@@ -73,6 +73,7 @@ impl Command {
             Self::Predict(args) => &args.output,
             Self::ServeReport(args) => &args.output,
             Self::BenchReport(args) => &args.output,
+            Self::Lake(Lake::Report { output, .. }) => output,
             _ => return None,
         };
         output.outputs.first().map(PathBuf::as_path)

@@ -16,6 +16,7 @@ pub(super) fn run(args: &Args, _: &mut Term) -> Result<(), CliError> {
 #[cfg(feature = "tables")]
 mod with_tables {
     use std::collections::BTreeSet;
+    use std::ffi::OsStr;
     use std::num::NonZeroUsize;
     use std::panic::resume_unwind;
     use std::path::{Path, PathBuf};
@@ -24,12 +25,14 @@ mod with_tables {
 
     use super::{Args, CliError, Term};
     use crate::bundle;
-    use crate::cli::args::{Answers, Color, Input};
+    use crate::cli::args::{Answers, Color, Input, Output};
+    use crate::cli::load::errors;
+    use crate::cli::output::{Writer, file_stem};
     use crate::cli::query::Asked;
-    use crate::cli::{load, trend};
-    use crate::diagnostic::{Diagnostic, Severity};
+    use crate::cli::{load, parquet, trend};
+    use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
     use crate::document::{Catalogue, Lang};
-    use crate::lake::{Added, Lake, LakeError, Staged, Unread, results, results_folder};
+    use crate::lake::{Added, Fleet, Lake, LakeError, Staged, Unread, results, results_folder};
     use crate::pipeline::{LoadTests, Study};
     use crate::query::Database;
     use crate::report::Report;
@@ -47,6 +50,7 @@ mod with_tables {
             } => add(lake, bundles, *jobs, term),
             Args::Compact { lake } => compact(lake, term),
             Args::Query { lake, sql, answers } => query(lake, sql, answers, term),
+            Args::Report { lake, output } => report_of_all(lake, output, term),
             Args::Trend {
                 lake,
                 metric,
@@ -209,6 +213,34 @@ mod with_tables {
         asked(root, sql, answers, term, |asked, term| {
             asked.answer(sql, term)
         })
+    }
+
+    /// Writes the report of all captures.
+    fn report_of_all(root: &Path, output: &Output, term: &mut Term) -> Result<(), CliError> {
+        let writer = Writer::new(output, [])?;
+        let lake = Lake::open(root)?;
+        let unread = Unread::default();
+        term.step(format!("reading {}", root.display()));
+        let fleet = Fleet::read(&lake, &unread)?;
+        if fleet.is_empty() {
+            let message = format!(
+                "{}: no captures; add some: rooflens lake add",
+                root.display()
+            );
+            return Err(CliError::unusable(message));
+        }
+        let mut diagnostics = Diagnostics::default();
+        for (path, error) in &unread.into_inner() {
+            diagnostics.push(failure(error).artifact(path.display().to_string()));
+        }
+        let name = root
+            .file_name()
+            .map_or_else(|| "lake".into(), OsStr::to_string_lossy);
+        let text = Catalogue::of(writer.language());
+        let report = crate::lake::report(&fleet, &name, text, &diagnostics);
+        let folder = format!("{}-report", file_stem(&name));
+        writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
+        errors(diagnostics.iter())
     }
 
     /// Does something with the tables that a statement names. Files that cannot be read are named at the end.

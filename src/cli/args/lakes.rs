@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::Answers;
+use super::{Answers, Output};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -15,6 +15,7 @@ Examples:
   rooflens lake compact lake/                     one folder a month, for fast queries
   rooflens lake query lake/ templates/queries/idle.sql
   rooflens lake query lake/ 'select model, gpu, count(*) n from captures group by model, gpu'
+  rooflens lake report lake/ -o fleet.pdf         where GPU time goes, what findings could save, trends
   rooflens lake trend lake/ stage_time            when it changed, by model, GPU and stage
 
 docs/scale.md has the layout, docs/data.md all tables and columns.";
@@ -51,6 +52,14 @@ pub(in crate::cli) enum Lake {
         sql: String,
         #[command(flatten)]
         answers: Answers,
+    },
+    /// Write a report of all captures: where GPU time goes, findings with their captures, models, GPUs, labels, trends.
+    Report {
+        /// Folder of the lake.
+        #[arg(value_name = "LAKE")]
+        lake: PathBuf,
+        #[command(flatten)]
+        output: Output,
     },
     /// Print when a metric changed, in each series of the same model, GPUs, sizes and stage: one row between changes.
     Trend {

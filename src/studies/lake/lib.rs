@@ -1,6 +1,6 @@
 //! Results of captures as Parquet files, and many of them in one folder, a lake.
 //!
-//! [`results`] writes the rows of one report. [`Lake`] keeps those of many captures:
+//! [`results`] writes the rows of one report. [`Lake`] keeps those of many captures, and [`report`] shows all of them:
 //!
 //! ```text
 //! LAKE/month=2026-11/<capture>/kernels.parquet      results of one capture, as they were added
@@ -20,7 +20,9 @@
 
 mod compact;
 mod files;
+mod fleet;
 mod lake;
+mod present;
 mod query;
 mod results;
 pub mod schema;
@@ -32,7 +34,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use compact::Compacted;
+pub use fleet::Fleet;
 pub use lake::{Added, Lake, Staged, results_folder};
+pub use present::report;
 pub use query::Unread;
 pub use results::{FOLDER, Files, results};
 

@@ -11,12 +11,12 @@ use rooflens_session::table::Kind as Declared;
 use super::LakeError;
 use super::files::{ROW_GROUP, height, read_part};
 use super::lake::Lake;
-use super::schema::{Column, KEY, Kind, TABLES, Table};
+use super::schema::{Column, KEY, Kind, TABLES, Table, table};
 
 /// Files that cannot be read, and why: their rows are missing.
 pub type Unread = RefCell<BTreeMap<PathBuf, LakeError>>;
 
-type Row = Vec<Option<Value>>;
+pub(crate) type Row = Vec<Option<Value>>;
 
 impl Lake {
     /// The tables, with the rows of those that a statement names, and with values in the columns that it names.
@@ -24,35 +24,68 @@ impl Lake {
     /// # Errors
     /// The lake cannot be listed.
     pub fn copied<'a>(&self, sql: &str, unread: &'a Unread) -> Result<Vec<Copied<'a>>, LakeError> {
-        let batches = self.batches()?;
         let sql = sql.to_lowercase();
         let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
         let words: BTreeSet<&str> = sql.split(|letter| !is_part(letter)).collect();
         let has_star = has_star(&sql);
         let mut copied = Vec::new();
         for table in TABLES {
-            let mut paths = Vec::new();
-            if words.contains(table.name) {
-                let files = batches.iter().map(|batch| batch.file(table));
-                paths.extend(files.filter(|file| file.is_file()));
-            }
             // A frame without columns has no rows.
             let is_wanted = |column: &&Column| {
                 has_star || words.contains(column.name) || column.name == KEY[0].name
             };
             let wanted: Vec<&'static Column> = table.all_columns().filter(is_wanted).collect();
-            let parts = paths.into_iter().flat_map(|path| parts(path, unread));
-            let rows = parts.flat_map(move |(path, first)| {
-                let frame = read_part(&path, &wanted, (first, ROW_GROUP));
-                known(frame, &path, unread).map_or_else(Vec::new, |frame| rows(&frame, table))
-            });
+            let files = match words.contains(table.name) {
+                true => self.files(table)?,
+                false => Vec::new(),
+            };
+            let columns: Vec<&'static Column> = table.all_columns().collect();
             copied.push(Copied {
                 table: described(table),
-                rows: Box::new(rows),
+                rows: Box::new(read_rows(files, wanted, columns, unread)),
             });
         }
         Ok(copied)
     }
+
+    /// The rows of a table in some of its columns, a part of a file at a time.
+    pub(crate) fn scan<'a>(
+        &self,
+        name: &str,
+        columns: &[&str],
+        unread: &'a Unread,
+    ) -> Result<impl Iterator<Item = Row> + use<'a>, LakeError> {
+        let mut files = Vec::new();
+        let mut wanted = Vec::new();
+        if let Some(table) = table(name) {
+            files = self.files(table)?;
+            for name in columns {
+                wanted.extend(table.all_columns().find(|column| column.name == *name));
+            }
+        }
+        Ok(read_rows(files, wanted.clone(), wanted, unread))
+    }
+
+    /// The files of a table.
+    fn files(&self, table: &Table) -> Result<Vec<PathBuf>, LakeError> {
+        let batches = self.batches()?;
+        let files = batches.iter().map(|batch| batch.file(table));
+        Ok(files.filter(|file| file.is_file()).collect())
+    }
+}
+
+/// The rows of files in some columns, with values in those that are wanted.
+fn read_rows<'a>(
+    files: Vec<PathBuf>,
+    wanted: Vec<&'static Column>,
+    columns: Vec<&'static Column>,
+    unread: &'a Unread,
+) -> impl Iterator<Item = Row> + use<'a> {
+    let parts = files.into_iter().flat_map(|path| parts(path, unread));
+    parts.flat_map(move |(path, first)| {
+        let frame = read_part(&path, &wanted, (first, ROW_GROUP));
+        known(frame, &path, unread).map_or_else(Vec::new, |frame| rows(&frame, &columns))
+    })
 }
 
 /// A result; of an error that the file has one.
@@ -73,11 +106,10 @@ fn parts(path: PathBuf, unread: &Unread) -> impl Iterator<Item = (PathBuf, usize
     places.map(move |first| (path.clone(), first))
 }
 
-/// The rows of a frame, as long as the columns of its table.
-fn rows(frame: &DataFrame, table: &Table) -> Vec<Row> {
-    let width = table.all_columns().count();
-    let mut rows = vec![vec![None; width]; frame.height()];
-    for (place, column) in table.all_columns().enumerate() {
+/// The rows of a frame in some columns.
+fn rows(frame: &DataFrame, columns: &[&Column]) -> Vec<Row> {
+    let mut rows = vec![vec![None; columns.len()]; frame.height()];
+    for (place, column) in columns.iter().enumerate() {
         let Ok(values) = frame.column(column.name) else {
             continue;
         };

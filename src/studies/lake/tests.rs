@@ -1,17 +1,20 @@
 use std::fs;
 use std::path::Path;
 
+use rooflens_diagnostic::Diagnostics;
 use rooflens_document::dataset::Column as Head;
 use rooflens_document::report::{Meta, Report, Subject};
-use rooflens_document::{Cell, Dataset};
+use rooflens_document::{Catalogue, Cell, Dataset};
 use rooflens_query::{Database, Value};
 use rooflens_schemas::Unit;
+use rooflens_units::Time;
 use tempfile::TempDir;
 
 use super::files::read;
 use super::lake::texts;
+use super::present::day_number;
 use super::schema::{Column, KEY, TABLES, table};
-use super::{Added, Lake, LakeError, Unread, results};
+use super::{Added, Fleet, Lake, LakeError, Unread, results};
 
 /// A report of one kernel.
 fn report(number: u32, time: &str) -> Report {
@@ -228,6 +231,156 @@ fn all_ranks_of_the_longest_run_count_and_a_kernel_counts_once() {
     };
     assert_eq!(numbers("counted"), [0, 1, 1, 1].map(Some));
     assert_eq!(numbers("once"), [0, 1, 0, 1].map(Some));
+}
+
+/// A data set with a text or a number a cell: numbers are whole.
+fn dataset(id: &'static str, columns: &[&'static str], rows: &[&[&str]]) -> Dataset {
+    let cell = |text: &&str| match text.parse() {
+        Ok(number) => Cell::Int(number),
+        Err(_) => Cell::from(*text),
+    };
+    Dataset {
+        id,
+        title: String::new(),
+        columns: columns.iter().map(|id| Head::text(id, "")).collect(),
+        rows: rows
+            .iter()
+            .map(|row| row.iter().map(cell).collect())
+            .collect(),
+    }
+}
+
+fn account(rows: &[&[&str]]) -> Dataset {
+    dataset("account", &["kind", "label", "ns"], rows)
+}
+
+fn bounds(rows: &[&[&str]]) -> Dataset {
+    dataset("findings", &["rule", "saved_ns", "weight_ns"], rows)
+}
+
+fn fleet(reports: &[Report]) -> Fleet {
+    let folder = TempDir::new().unwrap();
+    let lake = Lake::create(folder.path()).unwrap();
+    for report in reports {
+        add(&lake, report);
+    }
+    let unread = Unread::default();
+    let fleet = Fleet::read(&lake, &unread).unwrap();
+    assert!(unread.into_inner().is_empty());
+    fleet
+}
+
+/// 60 ns within stages on 8 GPUs; a rule with bounds of 5 and 4 ns, and a finding without one.
+fn in_stages() -> Report {
+    let mut report = report(1, "2026-11-21T01:06:27Z");
+    report.datasets = vec![
+        account(&[
+            &["pass", "nsys", "160"],
+            &["before stages", "", "100"],
+            &["no operation", "", "100"],
+            &["stage", "decode", "60"],
+            &["measured iterations", "decode", "60"],
+            &["busy", "", "40"],
+            &["kernel class", "gemm", "30"],
+            &["operation", "nvjet", "30"],
+            &["kernel class", "communication", "10"],
+            &["idle cause", "host code", "20"],
+        ]),
+        bounds(&[
+            &["launch-bound", "1", "5"],
+            &["launch-bound", "1", "4"],
+            &["stage-busy", "", "7"],
+        ]),
+    ];
+    let saved = &mut report.datasets[1].rows[2][1];
+    *saved = Cell::Missing;
+    report
+}
+
+#[test]
+fn gpu_time_is_that_of_stages_and_a_rule_counts_once_a_capture() {
+    let fleet = fleet(&[in_stages()]);
+    let all = fleet.groups(|capture| std::slice::from_ref(&capture.gpu));
+    assert_eq!((all.len(), fleet.time()), (1, Time(60.0)));
+    assert_eq!(all[0].parts(), [30.0, 10.0, 20.0].map(Time));
+    // 5 ns of all 8 GPUs.
+    assert_eq!(all[0].largest(), Some(("launch-bound", Time(40.0))));
+    assert_eq!(fleet.bounds().len(), 1);
+    let text = Catalogue::keys_and_arguments();
+    let report = super::report(&fleet, "lake", text, &Diagnostics::default());
+    assert_eq!(
+        report.meta.title,
+        "fleet.conclusion{idle=33.3 %, bound=66.7 %, cause=launch_bound.cause}"
+    );
+    assert!(matches!(results(&report), Err(LakeError::NoCapture)));
+}
+
+#[test]
+fn a_capture_counts_with_the_hours_that_its_label_states() {
+    let mut other = report(2, "");
+    let labels = [["label", "gpu_hours", "2"], ["label", "team", "vision"]];
+    let labels: Vec<&[&str]> = labels.iter().map(|label| &label[..]).collect();
+    other.datasets = vec![
+        dataset("environment", &["subject", "key", "value"], &labels),
+        // Without stages, all of it counts.
+        account(&[
+            &["before stages", "", "100"],
+            &["kernel class", "gemm", "25"],
+            &["idle cause", "launching", "75"],
+        ]),
+        bounds(&[&["launch-bound", "900", "900"]]),
+    ];
+    let fleet = fleet(&[in_stages(), other]);
+    let hours = 7.2e12;
+    assert_eq!(fleet.time(), Time(60.0 + hours));
+    let teams = fleet.groups(|capture| &capture.labels);
+    let [team] = &teams[..] else {
+        panic!("{teams:?}");
+    };
+    assert_eq!(team.name, "team=vision");
+    assert_eq!(team.parts(), [0.25 * hours, 0.0, 0.75 * hours].map(Time));
+    // A bound is at most the GPU time, and the capture with the largest one is first.
+    let bounds = &fleet.bounds()[0].captures;
+    let bounds: Vec<Time> = bounds.iter().map(|(_, time)| *time).collect();
+    assert_eq!(bounds, [Time(hours), Time(40.0)]);
+}
+
+#[test]
+fn a_stage_that_takes_longer_from_a_day_on_is_a_trend_and_noise_is_none() {
+    let noise = [
+        1000, 1020, 990, 1010, 980, 1000, 1010, 990, 1020, 1000, 1010, 985,
+    ];
+    let times = |factor: f64| noise.map(|time| (f64::from(time) * factor) as i64);
+    let reports = |days: &[i64]| {
+        let mut reports = Vec::new();
+        for (number, time) in days.iter().enumerate() {
+            let day = format!("2026-03-{:02}T10:00:00Z", number + 1);
+            let mut report = report(number as u32, &day);
+            let row = ["decode", &time.to_string()].map(str::to_owned);
+            let row: Vec<&str> = row.iter().map(String::as_str).collect();
+            report.datasets = vec![dataset("headline", &["stage", "unprofiled_ns"], &[&row])];
+            reports.push(report);
+        }
+        reports
+    };
+    let same = [times(1.0), times(1.0)].concat();
+    assert!(fleet(&reports(&same)).changed.is_empty());
+    let slower = fleet(&reports(&[times(1.0), times(1.5)].concat()));
+    let [series] = &slower.changed[..] else {
+        panic!("{:?}", slower.changed);
+    };
+    let [change] = &series.changes[..] else {
+        panic!("{:?}", series.changes);
+    };
+    assert_eq!(series.points[change.at].day, "2026-03-13");
+    assert!((change.ratio.0 - 1.5).abs() < 0.02, "{change:?}");
+}
+
+#[test]
+fn days_are_counted_as_calendars_do() {
+    let days = ["1970-01-01", "2000-02-29", "2026-11-29", "2026-03"].map(day_number);
+    // Python: (date.fromisoformat(day) - date(1970, 1, 1)).days
+    assert_eq!(days, [0, 11_016, 20_786, 20_513]);
 }
 
 #[test]

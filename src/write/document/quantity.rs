@@ -119,7 +119,13 @@ const fn scales(unit: Unit) -> &'static [(f64, &'static str)] {
         Unit::One | Unit::Count => &[(1.0, "")],
         Unit::Ratio => &[(0.01, "%")],
         Unit::Percent => &[(1.0, "%")],
-        Unit::Nanoseconds => &[(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (1.0, "ns")],
+        Unit::Nanoseconds => &[
+            (3.6e12, "h"),
+            (1e9, "s"),
+            (1e6, "ms"),
+            (1e3, "µs"),
+            (1.0, "ns"),
+        ],
         Unit::Bytes => &[
             (1e12, "TB"),
             (1e9, "GB"),

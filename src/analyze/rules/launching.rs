@@ -74,16 +74,22 @@ pub(crate) fn is_within_steps(
     stage: &StageLine,
     idle: &StageIdle,
 ) -> bool {
+    let steps = decode_steps(evidence, stage);
+    idle.gaps_per_instance(Cause::HostCode) >= BETWEEN * steps.map_or(1.0, |steps| steps.0)
+}
+
+/// Steps of an iteration of decode, in the timeline or as the unprofiled run counts them.
+fn decode_steps(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count> {
     let timed = || Some(Count(evidence.unprofiled_series(stage)?.steps? as f64));
     let steps = stage.steps.or_else(timed);
-    let steps = steps.filter(|_| stage.kind == StageKind::Decode);
-    idle.gaps_per_instance(Cause::HostCode) >= BETWEEN * steps.map_or(1.0, |steps| steps.0)
+    steps.filter(|_| stage.kind == StageKind::Decode)
 }
 
 /// Whether a graph of each decode step leaves host code between the steps.
 pub(crate) fn leaves_host_code(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let idle = evidence.idle(stage.key());
-    stage.is_decode() && idle.is_some_and(|idle| !is_within_steps(evidence, stage, idle))
+    decode_steps(evidence, stage).is_some()
+        && idle.is_some_and(|idle| !is_within_steps(evidence, stage, idle))
 }
 
 /// Whether PyTorch launches many operations one by one, with host code between them.

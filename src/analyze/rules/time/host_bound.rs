@@ -3,7 +3,7 @@
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Place};
-use crate::launching::{is_many, waits};
+use crate::launching::{is_many, leaves_host_code, waits};
 use crate::pauses;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::{StageLine, Workload, workload};
@@ -110,6 +110,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     let draft = match place {
         Some(_) if !is_launched => draft.root("root_cause_place", "root_action_place"),
         _ if is_launched && waits(evidence, stage) => draft.root("root_cause", "root_action_waits"),
+        _ if is_code && leaves_host_code(evidence, stage) => {
+            draft.root("root_cause", "root_action_steps")
+        }
         _ => draft.cause_if(is_launched),
     };
     let is_training = workload(stage.kind) == Workload::Training;

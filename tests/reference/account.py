@@ -99,9 +99,11 @@ class Export:
             for start, end, process, gpu, correlation in self.rows(f"CUPTI_ACTIVITY_KIND_{table}", columns):
                 call = calls.get((process_of(process), correlation))
                 self.ops.append(Op(start, end, process_of(process), gpu, call))
-        events = [*calls.values(), *self.ranges, *self.ops]
-        self.captured = min(event.start for event in events), max(
-            [event.end for event in [*calls.values(), *self.ops]] + [mark.start for mark in self.ranges])
+        # Marks of the capture program are no events of the workload.
+        starts = [mark.start for mark in self.ranges if not (mark.name or "").startswith("rooflens:")]
+        events = [*calls.values(), *self.ops]
+        self.captured = (min([event.start for event in events] + starts),
+                         max([event.end for event in events] + starts))
 
     def rows(self, table, columns):
         has = self.db.execute("select 1 from sqlite_master where type = 'table' and name = ?", [table]).fetchone()

@@ -18,6 +18,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use rooflens_schemas::marks;
 use rooflens_session::{GpuId, Ns, PassId, Session};
 
 use crate::Context;
@@ -106,8 +107,9 @@ pub(super) fn phases(context: &Context<'_>) -> Vec<PhaseWindows> {
     phases
 }
 
-/// The captured time of a pass: from the first event to the last. A range can end long after the profiler stopped to record
-/// anything else, so of ranges only the starts count.
+/// The captured time of a pass: from the first event of the workload to the last. A range can end long after the profiler
+/// stopped to record anything else, so of ranges only the starts count. Marks of the capture program begin while Python
+/// still imports modules.
 fn window(context: &Context<'_>, pass: PassId) -> Option<Interval> {
     let (session, ops) = (context.session, &context.facts.ops);
     let mut window: Option<Interval> = None;
@@ -117,6 +119,11 @@ fn window(context: &Context<'_>, pass: PassId) -> Option<Interval> {
     };
     for op in context.facts.ops_of(pass) {
         extend(ops.start[op], ops.end[op]);
+    }
+    let ranges = &session.ranges;
+    let is_mark = |row: usize| session.text(ranges.domain[row]) == marks::DOMAIN;
+    for row in (0..ranges.len()).filter(|row| ranges.pass[*row] == pass && !is_mark(*row)) {
+        extend(ranges.start[row], ranges.start[row]);
     }
     for (passes, starts, ends) in host_events(session) {
         for (row, row_pass) in passes.iter().enumerate() {
@@ -128,12 +135,11 @@ fn window(context: &Context<'_>, pass: PassId) -> Option<Interval> {
     window
 }
 
-/// Pass, start, and end of what the host did; ranges end where they start.
-fn host_events(session: &Session) -> [(&[PassId], &[Ns], &[Ns]); 3] {
-    let (calls, ranges, operators) = (&session.api_calls, &session.ranges, &session.operators);
+/// Pass, start, and end of calls and operators.
+fn host_events(session: &Session) -> [(&[PassId], &[Ns], &[Ns]); 2] {
+    let (calls, operators) = (&session.api_calls, &session.operators);
     [
         (&calls.pass, &calls.start, &calls.end),
-        (&ranges.pass, &ranges.start, &ranges.start),
         (&operators.pass, &operators.start, &operators.end),
     ]
 }

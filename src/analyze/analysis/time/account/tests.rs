@@ -57,6 +57,23 @@ fn check(context: &Context<'_>, account: &Account) -> Result<(), TestCaseError> 
 }
 
 #[test]
+fn captured_time_begins_with_the_workload() {
+    let captured = |domain: &str| {
+        let mut session = trace(
+            "range gc 0..5
+             cudaMalloc 100..105
+             launch 110..111 -> gemm 120..160",
+        );
+        session.ranges.domain[0] = session.intern(domain);
+        with_results(&session, |context| {
+            context.results.idle().expect("computed").account.total()
+        })
+    };
+    assert_eq!(captured(""), Ns(160));
+    assert_eq!(captured(marks::DOMAIN), Ns(60));
+}
+
+#[test]
 fn each_moment_has_a_phase_and_within_it_a_kernel_or_a_cause() {
     // 0 to 20: set-up. [20, 70): a kernel for 40 and a copy that runs 10 longer.
     // [230, 290): kernels for 50 and 5 with 5 between them. Until 300 the range is open.

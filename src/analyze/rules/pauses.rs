@@ -28,8 +28,10 @@ pub(crate) const INSTANCES: Count = Count(3.0);
 pub(crate) struct Pauses {
     /// Idle time in host code of a typical instance.
     pub(crate) typical: Time,
-    /// What each counted instance has beyond it, summed.
+    /// What each counted instance has beyond it, summed, without the profiler's stalls.
     pub(crate) beyond: Time,
+    /// The stalls of the profiler among them.
+    pub(crate) profiled: Time,
     /// The longest time in a gap.
     pub(crate) longest: Ns,
 }
@@ -84,7 +86,8 @@ pub(crate) fn stalls_of_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> 
         return Time::ZERO;
     }
     let beyond = iterations.into_iter().sum::<Time>() - usual * stage.counted;
-    let mean = typical * Ratio::of(Time(series.statistics.mean), series.typical());
+    let mean = series.warm().map_or(Time::ZERO, |warm| Time(warm.mean));
+    let mean = typical * Ratio::of(mean, series.typical());
     let of_repeats = (mean - typical).max(Time::ZERO) * stage.counted;
     (beyond - of_repeats).max(Time::ZERO)
 }
@@ -97,14 +100,24 @@ pub(crate) fn is_cold(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
 /// The pauses of a stage, if they are worth a finding.
 pub(crate) fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pauses> {
     let idle = evidence.idle(stage.key())?;
-    let (typical, beyond) = (typical(evidence, stage)?, beyond(evidence, stage)?);
+    let (typical, captured) = (typical(evidence, stage)?, beyond(evidence, stage)?);
     let longest = idle.gaps[Cause::HostCode as usize].longest;
-    let is_large = beyond > Time::ZERO && beyond >= stage.of_loop * SHARE;
+    let profiled = stalls_of_profiler(evidence, stage).min(captured);
+    // The loop has no stalls of the profiler.
+    let is_large = captured.is_positive() && captured >= (stage.of_loop + profiled) * SHARE;
     is_large.then_some(Pauses {
         typical,
-        beyond,
+        beyond: captured - profiled,
+        profiled,
         longest,
     })
+}
+
+impl Pauses {
+    /// Those of the captured loop, with the profiler's stalls.
+    pub(crate) fn captured(&self) -> Time {
+        self.beyond + self.profiled
+    }
 }
 
 /// Whether such pauses are most of the idle time in host code.
@@ -112,7 +125,7 @@ pub(crate) fn prevail(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let idle = evidence.idle(stage.key());
     let host_code = idle.map_or(Ns::ZERO, |idle| idle.pool.rest(&[Cause::HostCode]));
     match pauses(evidence, stage) {
-        Some(pauses) => pauses.beyond.0 >= host_code.time().0 / 2.0,
+        Some(pauses) => pauses.captured().0 >= host_code.time().0 / 2.0,
         None => false,
     }
 }

@@ -62,7 +62,8 @@ class Line:
         if len(times) < min(len(spans), 10):
             return 0
         beyond = sum(own) - usual * len(spans)
-        of_repeats = self.unprofiled * (statistics.mean(times) / typical(times) - 1) * len(spans)
+        warm = times[1:] if len(times) > 1 and is_outlier(times[0], times) else times
+        of_repeats = self.unprofiled * (statistics.mean(warm) / typical(times) - 1) * len(spans)
         return max(beyond - max(of_repeats, 0), 0)
 
     @property

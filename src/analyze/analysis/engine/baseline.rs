@@ -228,6 +228,13 @@ impl Series {
         self.repeats.iter().filter(|repeat| repeat.is_outlier())
     }
 
+    /// Durations of the repeats without a cold first one, nanoseconds; none if that is the only one.
+    pub fn warm(&self) -> Option<Statistics> {
+        let warm = self.repeats.iter().filter(|repeat| !repeat.is_cold());
+        let times = warm.map(|repeat| repeat.duration.time().0);
+        Statistics::of(&times.collect::<Vec<_>>())
+    }
+
     /// The outlier farthest from the median.
     pub fn worst_outlier(&self) -> Option<&Repeat> {
         let far = |repeat: &Repeat| repeat.z.map_or(0.0, f64::abs);

@@ -58,7 +58,7 @@ fn of_stage(
     stage: &StageLine,
 ) -> (Confidence, Vec<Inline>) {
     let count = stage.counted;
-    let repeats = evidence.unprofiled_series(stage).and_then(warm);
+    let repeats = evidence.unprofiled_series(stage).and_then(Series::warm);
     let known = repeats.as_ref().map_or(0.0, |repeats| repeats.n as f64);
     if count.max(Count(known)) < ITERATIONS {
         return (
@@ -141,13 +141,14 @@ pub(super) fn is_refuted(evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
 /// Captures that show the stalls of an action.
 fn captures(evidence: &Evidence<'_>, action: &Action<'_>, stage: &StageLine) -> usize {
     let passes = action.finding.root.as_ref().map_or(1, |root| root.passes);
-    // A slow repeat shows stalls in CPU code, and no others.
+    // A slow repeat shows stalls in CPU code, and no others; a cold first one shows first use.
     let series = match action.finding.id {
         pauses::RULE => evidence.repeats(stage),
         _ => None,
     };
     let mut outliers = series.into_iter().flat_map(Series::outliers);
-    let is_slow = outliers.any(|repeat| repeat.z > Some(0.0) && is_far(repeat));
+    let is_slow =
+        outliers.any(|repeat| repeat.z > Some(0.0) && is_far(repeat) && !repeat.is_cold());
     passes + usize::from(is_slow)
 }
 
@@ -184,17 +185,6 @@ fn of_stalls(
             ),
         ),
     }
-}
-
-/// Unprofiled repeats without a cold first one.
-fn warm(series: &Series) -> Option<Statistics> {
-    let mut warm = Vec::new();
-    for repeat in &series.repeats {
-        if !repeat.is_cold() {
-            warm.push(repeat.duration.time().0);
-        }
-    }
-    Statistics::of(&warm)
 }
 
 /// Times of the measured iterations of a stage.

@@ -53,14 +53,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Draft {
         true => words!(evidence, "host_pauses.steps"),
         false => words!(evidence, "host_pauses.instance"),
     };
-    let ended = ended(evidence, stage, pauses.beyond);
+    let ended = ended(evidence, stage, pauses.captured());
     let main = ended.as_ref().filter(|ended| ended.share >= HALF);
     let known = main.and_then(|main| known_cause(evidence, stage, main));
-    // The loop holds no stalls that unprofiled repeats do not have.
-    let profiled = pauses::stalls_of_profiler(evidence, stage).min(pauses.beyond);
-    let saved = pauses.beyond - profiled;
     let gain = Gain {
-        saved_ns: saved,
+        saved_ns: pauses.beyond,
         of_ns: stage.of_loop,
         of: words!(evidence, "findings.measured_loop", label = None::<String>),
         basis: String::new(),
@@ -68,18 +65,18 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Draft {
     };
     let finding = Finding {
         severity: Severity::of_share(gain.share()),
-        weight_ns: saved,
-        gain: Some(gain).filter(|gain| gain.saved_ns.is_positive()),
+        weight_ns: pauses.beyond,
+        gain: Some(gain).filter(|gain| gain.share() >= SHARE),
         ..stage.note()
     };
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
-        time = pauses.beyond,
+        time = pauses.captured(),
         count = stage.counted,
         typical = typical,
         longest = Quantity::ns(pauses.longest),
         ended = ended.map(|ended| ended.words),
-        profiled = Some(profiled).filter(Time::is_positive),
+        profiled = Some(pauses.profiled).filter(Time::is_positive),
     };
     let mut draft = Draft::new(finding, arguments).basis(basis(evidence, stage, pauses));
     if let Some(known) = known {

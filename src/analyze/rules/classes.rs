@@ -21,7 +21,13 @@ fn is_gemm(class: KernelClass) -> bool {
 
 /// Part of the group of GEMMs that is GEMMs: it holds convolutions, too.
 pub(crate) fn gemms_of_group(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
-    part(evidence, stage.key(), ClassGroup::Gemm, is_gemm)
+    part(
+        evidence,
+        stage.key(),
+        ClassGroup::Gemm,
+        is_gemm,
+        StageWork::time,
+    )
 }
 
 /// Part of the durations of a group that operations of some of its classes take; all of it where classes are not known.
@@ -30,6 +36,7 @@ fn part(
     stage: Key,
     group: ClassGroup,
     holds: fn(KernelClass) -> bool,
+    time: fn(&StageWork, KernelClass) -> Ns,
 ) -> Ratio {
     let work = evidence.work(stage);
     let (mut whole, mut part, mut holds_some) = (Time::ZERO, Time::ZERO, false);
@@ -37,10 +44,9 @@ fn part(
         if class.group() != group {
             continue;
         }
-        let time = work.map_or(Ns::ZERO, |work| work.time(class)).time();
-        whole += time;
+        whole += work.map_or(Ns::ZERO, |work| work.time(class)).time();
         if holds(class) {
-            part += time;
+            part += work.map_or(Ns::ZERO, |work| time(work, class)).time();
             holds_some = true;
         }
     }
@@ -74,7 +80,8 @@ fn fusible_parts_of(
 ) -> Vec<(ClassGroup, Time)> {
     let mut parts = parts(evidence, stage, iterations);
     for (group, time) in &mut parts {
-        *time = *time * part(evidence, stage, *group, KernelClass::is_fusible);
+        let fusible = KernelClass::is_fusible;
+        *time = *time * part(evidence, stage, *group, fusible, StageWork::fusible_of);
     }
     parts
 }

@@ -20,6 +20,9 @@ const CLASSES: usize = KernelClass::ALL.len();
 /// Share of the time of a group from which on a class represents it.
 const DOMINANT: Ratio = Ratio(0.95);
 
+/// Part of the names of PyTorch's kernels that only write.
+const FILL: &str = "FillFunctor";
+
 /// GPU operations of the counted instances of a stage, of one process.
 #[derive(Clone, Debug, Default)]
 pub struct StageWork {
@@ -35,6 +38,8 @@ pub struct StageWork {
     pub kernels: Vec<(KernelId, u64, Ns)>,
     /// Operations and their time, by class.
     pub classes: [(u64, Ns); CLASSES],
+    /// Fills and their time, nanoseconds. They read nothing that another kernel wrote, and what follows writes a part of it.
+    pub fills: (u64, Ns),
     /// Time that kernels keep if all consecutive ones that could be fused are, nanoseconds: of each run the shortest.
     /// One kernel for all still reads what the run reads and writes what it leaves.
     pub kept: Ns,
@@ -61,8 +66,16 @@ impl StageWork {
     /// Time of the kernels that could be fused, nanoseconds.
     pub fn fusible(&self) -> Ns {
         let classes = KernelClass::ALL.into_iter();
-        let fusible = classes.filter(|class| class.is_fusible());
-        fusible.map(|class| self.time(class)).sum()
+        classes.map(|class| self.fusible_of(class)).sum()
+    }
+
+    /// The same of a class.
+    pub fn fusible_of(&self, class: KernelClass) -> Ns {
+        match class {
+            KernelClass::Layout => self.time(class) - self.fills.1,
+            class if class.is_fusible() => self.time(class),
+            _ => Ns::ZERO,
+        }
     }
 
     /// Launches that go if all these runs are fused.
@@ -70,7 +83,7 @@ impl StageWork {
         let classes = KernelClass::ALL.into_iter();
         let fusible = classes.filter(|class| class.is_fusible());
         let launches: u64 = fusible.map(|class| self.classes[class as usize].0).sum();
-        launches.saturating_sub(self.runs)
+        launches.saturating_sub(self.fills.0 + self.runs)
     }
 
     /// The class that represents a group, because hardly anything else of it occurs.
@@ -106,16 +119,27 @@ impl StageWork {
 
 /// Adds up all stages of all passes, in report order; never missing.
 pub fn compute(context: &Context<'_>) -> Known<Vec<StageWork>> {
-    let mut by_kernel = vec![(0, Ns::ZERO); context.session.kernels.len()];
-    let passes = context.session.passes.ids();
+    let session = context.session;
+    let mut by_kernel = vec![(0, Ns::ZERO); session.kernels.len()];
+    let is_fill = |kernel: KernelId| {
+        let class = context.facts.identities[kernel.index()].class;
+        class == KernelClass::Layout && session.kernel_name(kernel).contains(FILL)
+    };
+    let is_fill: Vec<bool> = session.kernels.ids().map(is_fill).collect();
+    let passes = session.passes.ids();
     let lines = passes.flat_map(|pass| summaries(context.facts, pass));
     Ok(lines
-        .map(|line| stage_work(context, line.clone(), &mut by_kernel))
+        .map(|line| stage_work(context, line.clone(), &is_fill, &mut by_kernel))
         .collect())
 }
 
 /// Adds up one stage. `by_kernel` is all zero, before and after.
-fn stage_work(context: &Context<'_>, summary: Summary, by_kernel: &mut [(u64, Ns)]) -> StageWork {
+fn stage_work(
+    context: &Context<'_>,
+    summary: Summary,
+    is_fill: &[bool],
+    by_kernel: &mut [(u64, Ns)],
+) -> StageWork {
     let (session, facts) = (context.session, context.facts);
     let mut classes = [(0, Ns::ZERO); CLASSES];
     let mut seen: Vec<KernelId> = Vec::new();
@@ -149,9 +173,15 @@ fn stage_work(context: &Context<'_>, summary: Summary, by_kernel: &mut [(u64, Ns
     let instances = summary.counted_instances(facts);
     let (mut kept, mut runs) = (Ns::ZERO, 0);
     for instance in instances {
-        let shortest = shortest(session, facts, &instance.ops);
+        let shortest = shortest(session, facts, is_fill, &instance.ops);
         kept += shortest.iter().copied().sum::<Ns>();
         runs += shortest.len() as u64;
+    }
+    let mut fills = (0, Ns::ZERO);
+    for (kernel, launches, time) in &kernels {
+        if is_fill[kernel.index()] {
+            fills = (fills.0 + launches, fills.1 + *time);
+        }
     }
     StageWork {
         pass: summary.stage(facts).pass,
@@ -160,13 +190,14 @@ fn stage_work(context: &Context<'_>, summary: Summary, by_kernel: &mut [(u64, Ns
         busy,
         kernels,
         classes,
+        fills,
         kept,
         runs,
     }
 }
 
 /// The shortest kernel of each run of kernels that could be fused.
-fn shortest(session: &Session, facts: &Facts, ops: &[OpIndex]) -> Vec<Ns> {
+fn shortest(session: &Session, facts: &Facts, is_fill: &[bool], ops: &[OpIndex]) -> Vec<Ns> {
     let mut kept = Vec::new();
     // The shortest kernel of the run that is open on each stream.
     let mut open: BTreeMap<(GpuId, u64), Ns> = BTreeMap::new();
@@ -174,13 +205,16 @@ fn shortest(session: &Session, facts: &Facts, ops: &[OpIndex]) -> Vec<Ns> {
         let row = *op as usize;
         let stream = (facts.ops.gpu[row], facts.ops.stream[row]);
         let duration = facts.ops.end[row].saturating_sub(facts.ops.start[row]);
+        let kernel = facts.kernel(session, *op);
+        let fills = kernel.is_some_and(|kernel| is_fill[kernel.index()]);
         match facts.class(session, row) {
+            // Between two kernels it keeps neither from being fused.
+            KernelClass::Copy => {}
+            _ if fills => {}
             class if class.is_fusible() => {
                 let shortest = open.entry(stream).or_insert(duration);
                 *shortest = duration.min(*shortest);
             }
-            // Between two kernels it keeps neither from being fused.
-            KernelClass::Copy => {}
             _ => kept.extend(open.remove(&stream)),
         }
     }
@@ -208,11 +242,13 @@ mod tests {
              launch 100..101 -> layer_norm 101..111
              launch 112..113 -> gemm 113..173
              launch 174..175 -> elementwise_kernel 175..195
-             launch 196..197 -> multi_tensor_apply_kernel 197..297",
+             launch 196..197 -> multi_tensor_apply_kernel 197..297
+             launch 296..297 -> vectorized_elementwise_kernel<FillFunctor> 297..299",
         );
         with_results(&session, |context| {
             let work = &context.results.stage_work().expect("never missing")[0];
-            // 30, 10 and 20 ns; the runs keep 10 and 20 ns, and lists of tensors belong to the optimizer.
+            // 30, 10 and 20 ns; the runs keep 10 and 20 ns, lists of tensors belong to the optimizer, and
+            // a fill has nothing to fuse with.
             assert_eq!((work.fusible(), work.kept), (Ns(60), Ns(30)));
             // Of three kernels, one of each run stays.
             assert_eq!((work.runs, work.removable()), (2, 1));

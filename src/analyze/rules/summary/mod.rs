@@ -34,7 +34,7 @@ use rooflens_document::{
 use rooflens_schemas::Unit;
 use rooflens_schemas::ranges::PROFILER_STEP;
 use rooflens_session::CopyKind;
-use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
+use rooflens_units::{Count, Ns, Percent, Ratio, Seconds, Time};
 
 /// Remarks on the measurement that stand next to the conclusions.
 const SHOWN_LIMITS: usize = 5;
@@ -174,38 +174,46 @@ fn add_whole(evidence: &Evidence<'_>, whole: &whole::Whole<'_>, content: &mut Se
 /// Idle share of a stage from which on a faster GPU shortens a part of it only.
 const WAITS: Ratio = Ratio(0.15);
 
-/// Whether faster GPUs would help, by stage: idle time, communication and transfers do not get shorter with them.
+/// Share of a stage's GPU time from which on it is named.
+const NAMED: Ratio = Ratio(0.01);
+
+/// Whether faster GPUs would help, by stage: idle time, communication, transfers, and kernels that leave most SMs of this GPU
+/// empty do not get shorter with them.
 fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<Inline>> {
     let (mut helped, mut waiting) = (Vec::new(), Vec::new());
-    let (mut has_exchange, mut has_transfers) = (false, false);
+    let (mut has_exchange, mut has_transfers, mut has_small) = (false, false, false);
     for (stage, _) in &whole.stages {
         let communicates = evidence.stage_time(stage.kernels);
         let exchange =
             communicates.map_or(Ratio::ZERO, |time| time.share(ClassGroup::Communication));
         let transfers = transfers(evidence, stage);
-        has_exchange |= exchange > Ratio::ZERO;
-        has_transfers |= transfers > Ratio::ZERO;
+        let small = small_grids(evidence, stage);
         let busy = stage.reference_busy();
-        let computing = busy * exchange.rest() * transfers.rest();
+        let computing = busy * exchange.rest() * transfers.rest() * small.rest();
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
-        match computing.rest() < WAITS {
-            true => helped.push(words!(
+        if computing.rest() < WAITS {
+            helped.push(words!(
                 evidence,
                 "summary.gpu_helps",
                 stage = name,
                 share = computing
-            )),
-            false => waiting.push(words!(
-                evidence,
-                "summary.gpu_waits",
-                stage = name,
-                share = computing.rest(),
-            )),
+            ));
+            continue;
         }
+        waiting.push(words!(
+            evidence,
+            "summary.gpu_waits",
+            stage = name,
+            share = computing.rest(),
+        ));
+        has_exchange |= exchange >= NAMED;
+        has_transfers |= transfers >= NAMED;
+        has_small |= small >= NAMED;
     }
     let join = |stages: &[String]| stages.join(evidence.text.comma());
     let exchange = has_exchange.then_some("");
     let transfers = has_transfers.then_some("");
+    let small = has_small.then_some("");
     let mut sentences = Sentences::new();
     if !helped.is_empty() {
         sentences.push(say!(
@@ -220,6 +228,7 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
             "summary.only_waits",
             exchange = exchange,
             transfers = transfers,
+            small = small,
             waiting = join(&waiting)
         ));
     } else if !waiting.is_empty() {
@@ -228,6 +237,7 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
             "summary.not_faster",
             exchange = exchange,
             transfers = transfers,
+            small = small,
             waiting = join(&waiting)
         ));
     }
@@ -251,6 +261,19 @@ fn transfers(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
         .sum();
     match stage.busy.is_positive() {
         true => Ratio::of(exposed, stage.busy).min(Ratio::ONE),
+        false => Ratio::ZERO,
+    }
+}
+
+/// Share of the GPU time of a stage in kernels that leave most SMs empty.
+fn small_grids(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
+    let Some(limits) = evidence.limits(stage) else {
+        return Ratio::ZERO;
+    };
+    let small = limits.kernels.iter().filter(|kernel| kernel.is_small());
+    let time: Ns = small.map(|kernel| kernel.now).sum();
+    match limits.time > Ns::ZERO {
+        true => Ratio::of(time, limits.time),
         false => Ratio::ZERO,
     }
 }

@@ -7,7 +7,7 @@ use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::sql::Window;
 use crate::stage::StageLine;
 use rooflens_analysis::memory::transfers::Place;
-use rooflens_analysis::memory::transfers::sums::{Sum, crosses_host, host_memory};
+use rooflens_analysis::memory::transfers::sums::{LARGE, Sum, crosses_host, host_memory};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Inline, Part};
 use rooflens_session::CopyKind::{self, HostToDevice};
@@ -64,7 +64,11 @@ fn draft(
     let is_upload = pageable_kinds(copies).all(|(direction, _)| direction == HostToDevice);
     let waits = waits.filter(|waits| is_upload && *waits > Time::ZERO);
     let slowest = pinned_rates(evidence, copies).min_by(BytesPerSecond::total_cmp);
-    let (beyond, pinned) = beyond_pinned(evidence, copies);
+    let is_round = is_round_trip(copies);
+    let (beyond, pinned) = match is_round {
+        true => (copies.exposed(None), Time::ZERO),
+        false => beyond_pinned(evidence, copies),
+    };
     let saved = (beyond + waits.unwrap_or_default()).min(stage.reference() - pinned);
     let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],
@@ -83,9 +87,30 @@ fn draft(
     let draft = Draft::new(finding, arguments);
     let is_back = evidence.platform.pytorch && is_back(copies);
     Some(match is_back {
+        _ if is_round => draft
+            .root("root_cause_round", "root_action_round")
+            .only_if("root_if_round")
+            .advice("advice_round")
+            .basis("basis_round"),
         true => draft.root("root_cause_back", "root_action_back"),
         false => draft,
     })
+}
+
+/// Whether as many large copies go to the GPU as back, of as many bytes: of data that both sides hold.
+fn is_round_trip(copies: &Place) -> bool {
+    let of = |wanted: CopyKind| {
+        let (mut count, mut bytes) = (0, 0);
+        for (direction, sum) in pageable_kinds(copies) {
+            if direction == wanted {
+                count += sum.count;
+                bytes += sum.bytes;
+            }
+        }
+        (count, bytes)
+    };
+    let (count, bytes) = of(HostToDevice);
+    bytes >= count * LARGE && count > 0 && of(CopyKind::DeviceToHost) == (count, bytes)
 }
 
 /// Whether most of the pageable bytes go from the GPU to the host.

@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 72] = {
+static REMEDIES: [Remedy; 73] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -181,6 +181,7 @@ static REMEDIES: [Remedy; 72] = {
         remedy("no-tensor-cores", "", Option, &[Accuracy]),
         remedy("data-loader", "", Option, &[HostMemory]).code(LOADER),
         remedy("garbage-collection", "", Option, &[HostMemory]).code(COLLECTION),
+        remedy("pageable-copies", "cudaMemcpy", Code, &[Memory]),
         remedy("pageable-copies", "empty_like", Option, &[HostMemory]).code(PINNED_BACK),
         remedy("pageable-copies", "", Option, &[HostMemory]).code(PINNED),
         remedy("exposed-copies", "empty_like", Option, &[HostMemory]).code(PINNED_BACK),

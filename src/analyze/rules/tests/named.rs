@@ -568,3 +568,42 @@ fn the_loop_holds_no_more_stalls_than_as_many_repeats() {
     // Of 506 µs of iterations 198 are a cold start; a repeat holds 10 of each 20 µs between them.
     assert_eq!(of_loop(&[302, 100, 104], &[104; 2]), 328.0);
 }
+
+/// Requests of 1000 µs: 8 KiB go to the host, which works on them for 750 µs before it copies the next input to the GPU.
+#[test]
+fn code_between_stages_that_works_on_what_a_read_brought_is_named_by_it() {
+    let mut text = String::new();
+    for start in (0..6000).step_by(1000) {
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range encode {}\n", time(0, 30));
+        text += &format!(
+            "cudaMemcpyAsync {} -> memcpy HtoD pinned 8192B {}\n",
+            time(5, 10),
+            time(15, 20)
+        );
+        text += &format!("launch {} -> gemm {}\n", time(12, 16), time(20, 120));
+        text += &format!("range rank {}\n", time(40, 250));
+        text += &format!("launch {} -> axpy {}\n", time(45, 50), time(120, 220));
+        text += &format!("range rooflens:cpu at serve.py:9 {}\n", time(60, 240));
+        text += &format!(
+            "cudaMemcpyAsync {} -> memcpy DtoH pageable 8192B {}\n",
+            time(65, 70),
+            time(220, 225)
+        );
+        text += &format!("cudaStreamSynchronize {}\n", time(70, 230));
+    }
+    with_results(&trace(&text), |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let mut findings = judge(&evidence).0.findings.into_iter();
+        let between = findings
+            .find(|finding| finding.id == "between-stages")
+            .unwrap();
+        // Idle from 225 to 1015 µs, five times.
+        assert_eq!(between.gain.unwrap().saved_ns, Time(5.0 * 790e3));
+        let root = between.root.unwrap();
+        assert_eq!(
+            root.cause,
+            "between_stages.root_cause_data{name=cpu at serve.py:9}"
+        );
+    });
+}

@@ -136,6 +136,10 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     });
     let draft = match data_wait {
         Some((name, _)) => draft.known_cause(Some(data_root(evidence, *name))),
+        // The stage has work for the GPU, and the host computes first.
+        None if place.is_none() && entered.is_some() && cause == Cause::HostCode => {
+            draft.root("root_cause_inside", "root_action_inside")
+        }
         None => draft.cause_if(place.is_some()),
     };
     Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))

@@ -27,6 +27,9 @@ macro_rules! rule {
 
 /// In the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[
+    &rule!("repeated-calls", Calls),
+    &rule!("unused-gradients", Gradients),
+    &rule!("dense-embeddings", Embeddings),
     &rule!("optimizer-loop", Optimizer),
     &rule!("attention-math", Attention),
     &rule!("expert-loop", Experts),
@@ -110,6 +113,7 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         per = (instances > 1.0).then(|| words!(evidence, "findings.per_iteration")),
         time = subject.time,
         share = subject.share,
+        norms = Some(subject.time * Ratio::of(group.norms, group.time)).filter(Time::is_positive),
         launches = subject.launches,
         most = (part >= MOST).then_some(""),
         part = (part < MOST).then_some(part),
@@ -132,6 +136,7 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
     let draft = Draft::new(subject.finding, arguments);
     match group.fixed {
         Some(_) => draft.cause_if(true).advice("advice_fixed"),
+        None if group.norms.is_positive() => draft.root("root_cause_norms", "root_action_norms"),
         None => draft.cause_if(kernel.is_some() || is_joint),
     }
 }
@@ -175,7 +180,8 @@ fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
         return Outcome::INSUFFICIENT_DATA;
     }
     let draft = |subject: Subject<'_>| {
-        let by_names = chains.by_names.then(|| match kind {
+        let is_named = chains.by_names && kind != ChainKind::Calls;
+        let by_names = is_named.then(|| match kind {
             ChainKind::Epilogue => words!(evidence, "gemm_epilogue.by_names"),
             _ => words!(evidence, "findings.by_names"),
         });

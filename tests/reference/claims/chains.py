@@ -177,6 +177,10 @@ PER = r"(?: per iteration)?"
 FRAME = r"(?:, in (?P<frame_text>.+?))?\.(?: Names(?: and order|, order and stream) of the kernels say so; .+)?"
 TIME = r"(?P<time>\S+ \S+), (?P<share>\S+ %) of (?:its|the) GPU time"
 CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
+    "unused-gradients": r".+? runs (?P<kernels>\S+) kernels?" + PER + r" of backward after the last gradient of a parameter that the "
+                        r"optimizer updates: " + TIME + r"\. They serve other parameters, the largest with (?P<sizes_text>.+?) elements\.",
+    "dense-embeddings": r".+? works on all rows of embedding tables, of which a batch uses few: .+? This takes " + TIME
+                        + r"\. A batch uses at most (?P<factor>\S+) rows of the largest table, (?P<sizes_text>.+?) elements\.",
     "optimizer-loop": r"The optimizer in .+?(?: \((?P<around_text>Optimizer\.step#\S+)\))? launches (?P<kernels>\S+) kernels" + PER
                       + r", several for each parameter \((?P<operators_text>.+?)\): " + TIME + FRAME,
     "attention-math": r".+? computes attention with (?P<kernels>\S+) separate kernels" + PER + r", (?P<chains>\S+) times a softmax "
@@ -198,6 +202,7 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
                       r"one FP64 input widens)?" + FRAME,
     "layout-conversions": r".+? copies images between NCHW and channels-last (?P<chains>\S+) times" + PER + r": (?P<time>\S+ \S+) "
                           r"with the time that their elementwise readers lose, (?P<share>\S+ %) of its GPU time"
+                          r"(?:; \S+ \S+ of it is batch normalization in NCHW, with few blocks)?"
                           + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) for a tensor of (?P<sizes_text>.+?) elements)?"
                           r"(?:, for (?P<around_text>\S+?))?" + FRAME,
     "transposed-copies": r".+? copies tensors to change the order of axes (?P<chains>\S+) times" + PER + ": " + TIME

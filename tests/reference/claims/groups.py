@@ -5,9 +5,10 @@ are looked for in the order of `Finder.find`.
 """
 
 import collections
+import math
 import re
 
-from operators import CACHE, FLOATS, broadcast, bytes_of, elements, order, sizes, stored, Tensor
+from operators import CACHE, FLOATS, broadcast, bytes_of, elements, order, sizes, stored, Tensor, tensors_of
 
 ROOTS = {"rsqrt", "var", "var_mean", "std"}
 REDUCTIONS = {"mean", "sum", "var", "var_mean", "std", "norm", "linalg_vector_norm", "max", "min", "amax", "amin", "logsumexp",
@@ -19,6 +20,8 @@ INDEXING = {"aten::index", "aten::index_select", "aten::gather", "aten::nonzero"
 MASKS = {"aten::masked_fill_", "aten::where", "aten::add", "aten::add_"}
 ADDING = {"aten::index_add_", "aten::scatter_add_", "aten::scatter_reduce_", "aten::_index_put_impl_",
           "aten::embedding_dense_backward"}
+
+DENSE = {"aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward"}
 
 Chain = collections.namedtuple("Chain", "kind launches bound example scale left others also within", defaults=(1, 1, 0, 0, False))
 
@@ -43,6 +46,8 @@ class Finder:
         return [at for at, launch in enumerate(self.launches) if at not in self.taken and wanted(launch)]
 
     def find(self):
+        self.gradients()
+        self.embeddings()
         self.optimizers()
         self.attention()
         self.loops()
@@ -58,12 +63,76 @@ class Finder:
                 self.avoidable("dtype-casts", at, target, source)
         return self.chains
 
+    def gradients(self):
+        """Kernels of backward after the last gradient of a parameter that a step of an optimizer updates."""
+        steps = [(start, -end, thread) for start, end, thread, name in self.work.ranges if (name or "").startswith("Optimizer.step#")]
+        updated = set()
+        for launch in self.launches:
+            if launch.call and launch.name not in FILLS and any(thread == launch.call.thread and start <= launch.call.start < end
+                                                                for start, end, thread in steps):
+                updated |= {dims for dims in launch.call.list if dims} or {one.dims for one in launch.tensors[:1]}
+        backward = collections.defaultdict(list)
+        for at, launch in enumerate(self.launches):
+            if any(one.name.startswith("autograd::engine::") for one in launch.around):
+                backward[launch.call.thread, launch.place].append((launch.call.start, at))
+        ordered = sorted((thread, sorted(own)) for (thread, _), own in backward.items())
+        for number, (thread, own) in enumerate(ordered):
+            follows = ordered[number + 1] if number + 1 < len(ordered) else (None, None)
+            end = follows[1][0][0] if follows[0] == thread else math.inf
+            every = [(one[0], tensors_of(one[3])[0]) for one in self.work.capture.operators[thread]
+                     if one[2] == "torch::autograd::AccumulateGrad" and own[0][0] <= one[0] < end and tensors_of(one[3])]
+            used = [start for start, tensor in every if tensor.dims in updated]
+            after = [tensor for start, tensor in every if used and start > max(used)]
+            late = sorted(at for start, at in own if used and start > max(used))
+            if updated and updated <= {tensor.dims for _, tensor in every} and after and late:
+                largest = max(reversed(after), key=elements)
+                self.add("unused-gradients", late, 0, dict(sizes=sizes(largest)), left=0)
+
+    def embeddings(self):
+        """Fills of dense gradients of tables, and elementwise kernels and lists of tensors on all of their rows."""
+        fills, tables = {}, {}
+        for at, launch in enumerate(self.launches):
+            dense = [one for one in launch.around if one.name in DENSE]
+            if launch.name in FILLS and dense and launch.tensors and len(launch.tensors[0].dims) == 2:
+                indices = next((one for one in dense[-1].tensors if one.dtype not in FLOATS), None)
+                if indices is not None:
+                    fills[at] = (launch.tensors[0], elements(indices))
+        for dims in {gradient.dims for gradient, _ in fills.values()}:
+            own = [at for at, (gradient, _) in fills.items() if gradient.dims == dims]
+            rows = max(fills[at][1] for at in own)
+            count = max(collections.Counter(self.launches[at].place for at in own).values())
+            adds = any(launch.name in ("aten::add", "aten::add_") and [one.dims for one in launch.tensors] == [dims, dims]
+                       and any(one.name.startswith("autograd::engine::") for one in launch.around) for launch in self.launches)
+            products = any((launch.product() or (None,) * 4)[3] == math.prod(dims) for launch in self.launches)
+            if rows <= dims[0] / 2 and not (adds and products):
+                tables[dims] = (rows, count, fills[own[0]][0].dtype)
+        parts = collections.defaultdict(list)
+        for at, launch in enumerate(self.launches):
+            listed = launch.call.list if launch.call else []
+            if at in fills and fills[at][0].dims in tables:
+                parts[launch.place].append((at, 1, 0))
+            elif listed:
+                own = {dims: math.prod(dims) * min(listed.count(dims), tables[dims][1]) for dims in tables if dims in listed}
+                if own:
+                    kept = sum(size * tables[dims][0] / dims[0] for dims, size in own.items()) / sum(own.values())
+                    parts[launch.place].append((at, sum(own.values()) / sum(map(math.prod, listed)), kept))
+            elif launch.tensors and launch.tensors[0].dims in tables and launch.kind in ("elementwise", "layout", "reduction", "optimizer"):
+                dims = launch.tensors[0].dims
+                parts[launch.place].append((at, 1, tables[dims][0] / dims[0]))
+        for own in parts.values():
+            largest = max(tables, key=math.prod)
+            time = {at: self.launches[at].time for at, _, _ in own}
+            scale = sum(time[at] * share for at, share, _ in own) / sum(time.values())
+            self.add("dense-embeddings", [at for at, _, _ in own], sum(time[at] * share * kept for at, share, kept in own),
+                     dict(sizes=" × ".join(map(str, largest)), source=tables[largest][2], factor=tables[largest][0]),
+                     scale=scale, left=len(own) * scale - sum(at in fills for at, _, _ in own))
+
     def optimizers(self):
         steps = [(start, -end, thread, name) for start, end, thread, name in self.work.ranges
                  if (name or "").startswith("Optimizer.step#")]
         for start, end, thread, name in steps:
             own = [at for at, launch in enumerate(self.launches) if launch.call and launch.call.thread == thread
-                   and start <= launch.call.start < end and launch.name not in FILLS]
+                   and start <= launch.call.start < end and launch.name not in FILLS and at not in self.taken]
             joint = sum("_foreach" in self.launches[at].name or "_fused" in self.launches[at].name
                         or "multi_tensor_apply" in self.launches[at].kernel for at in own)
             if len(own) >= 48 and joint <= len(own) / 5:
@@ -218,21 +287,32 @@ class Finder:
             narrow = next((one.dtype for one in launch.tensors if one.dtype in FLOATS - {"fp64"}), "")
             self.add("fp64-operators", [at], self.roof.computing(flops, "simt fp32", size), dict(sizes=sizes(largest), source=narrow))
 
+    def lost_by_norms(self):
+        """By place, what batch normalization of PyTorch in NCHW loses: the part of the GPU's 132 SMs that its blocks leave empty."""
+        lost = collections.Counter()
+        for launch in self.launches:
+            filled = launch.threads / (132 * 2048)
+            if "at::native::batch_norm_" in launch.kernel and "channels_last" not in launch.kernel and filled < 0.7:
+                lost[launch.place] += launch.time * (1 - filled)
+        return lost
+
     def layouts(self):
+        lost = self.lost_by_norms()
         for at, launch in enumerate(self.launches):
             copy = launch.copy() if at not in self.taken else None
             if copy and copy[0].dtype == copy[1].dtype and copy[0].dims == copy[1].dims and order(copy[0]) is not None \
                     and order(copy[0]) != order(copy[1]) and stored(copy[1]) == elements(copy[1]):
                 last = [len(one.dims) >= 4 and one.dims[1] > 1 and one.strides[1:2] == (1,) for one in copy]
-                self.avoidable("layout-conversions" if last[0] != last[1] else "transposed-copies", at, copy[0], copy[0])
+                kind = "layout-conversions" if last[0] != last[1] else "transposed-copies"
+                self.avoidable(kind, at, copy[0], copy[0], lost.pop(launch.place, 0) if last[0] != last[1] else 0)
             elif re.search("nchwToNhwc|nhwcToNchw", launch.kernel) and at not in self.taken:
                 tensor = launch.tensors[0] if launch.tensors else Tensor((), (), "", 4)
-                self.avoidable("layout-conversions", at, tensor, tensor)
+                self.avoidable("layout-conversions", at, tensor, tensor, lost.pop(launch.place, 0))
 
-    def avoidable(self, kind, at, target, source):
+    def avoidable(self, kind, at, target, source, norms=0):
         around = next((one.name for one in reversed(self.launches[at].around) if one.name.removeprefix("aten::") not in COPYING), None)
         also = self.lost_by_reader(at) if kind == "layout-conversions" else 0
-        self.add(kind, [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, around=around), left=0, also=also,
+        self.add(kind, [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, around=around), left=0, also=also + norms,
                  within=kind == "layout-conversions" and self.launches[at].name != "aten::copy_")
 
     def lost_by_reader(self, at):

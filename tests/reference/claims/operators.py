@@ -20,7 +20,7 @@ FLOATS = {"fp64", "fp32", "bf16", "fp16", "fp8"}
 PRODUCTS = {"aten::mm": 0, "aten::bmm": 0, "aten::addmm": 1, "aten::baddbmm": 1, "aten::_addmm_activation": 1}
 
 Tensor = collections.namedtuple("Tensor", "dims strides dtype size")
-Operator = collections.namedtuple("Operator", "start end name tensors thread")
+Operator = collections.namedtuple("Operator", "start end name tensors thread list")
 
 
 def elements(tensor):
@@ -60,6 +60,12 @@ def tensors_of(arguments):
     return found
 
 
+def list_of(arguments):
+    """Dimensions of the tensors of the first list."""
+    lists = [shape for shape in arguments.get("Input Dims") or [] if shape and all(isinstance(one, list) for one in shape)]
+    return [tuple(dims) for dims in lists[0]] if lists else []
+
+
 def broadcast(tensors):
     """Elements of the result of an operator that works element by element."""
     largest, whole = max((elements(one) for one in tensors), default=0), 1
@@ -77,6 +83,7 @@ class Launch:
     def __init__(self, op, at, details_, place, around):
         self.op, self.at, self.kernel, self.place, self.around = op, at, details_["name"], place, around
         self.time, self.blocks = op.end - op.start, math.prod(details_["grid"] or (0,))
+        self.threads = self.blocks * math.prod(details_["block"] or (0,))
         self.call = around[-1] if around else None
         self.name = self.call.name if self.call else None
         self.tensors = self.call.tensors if self.call else []
@@ -132,7 +139,7 @@ def operators_around(work, op):
     """The operators around the launch of an operation, the outermost first."""
     if not hasattr(work, "open_operators"):
         work.open_operators = {
-            thread: changes([Operator(*one[:3], tensors_of(one[3]), thread) for one in own if one[0] < one[1]])
+            thread: changes([Operator(*one[:3], tensors_of(one[3]), thread, list_of(one[3])) for one in own if one[0] < one[1]])
             for thread, own in getattr(work.capture, "operators", {}).items()}
     thread, call = work.call(op) or (None, None)
     if thread not in work.open_operators:

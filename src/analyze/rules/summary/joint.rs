@@ -10,7 +10,7 @@ use crate::pauses;
 use crate::stage::StageLine;
 use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_document::{GainKind, Part};
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 /// Rules about what the host does between launches: without it, it issues as many launches as before.
 const BETWEEN_LAUNCHES: [&str; 8] = [
@@ -80,23 +80,30 @@ impl Saved {
         }
     }
 
-    /// Kernels of groups are not known by row: they can be those that another action shortens.
-    fn work(&self) -> Time {
+    /// Kernels of groups are not known by row: they can be those that another action shortens. Of `work` without calls that
+    /// a step repeats, other actions save the same part as of all.
+    fn work(&self, work: Time) -> Time {
         let (mut kernels, mut groups, mut copies) = (Time::ZERO, Time::ZERO, Time::ZERO);
-        let mut fusible = self.fusible;
+        let (mut fusible, mut calls) = (self.fusible, Time::ZERO);
         for (part, saved) in &self.parts {
             match part {
                 Part::Kernel(_) => kernels += *saved,
+                Part::Group(kind) if *kind == ChainKind::Calls as u8 => calls = saved.min(work),
                 Part::Group(kind) => {
                     groups += *saved;
-                    if *kind == ChainKind::Optimizer as u8 {
+                    let of_optimizer = [ChainKind::Embeddings, ChainKind::Optimizer];
+                    if of_optimizer.map(|kind| kind as u8).contains(kind) {
                         fusible += *saved;
                     }
                 }
                 Part::Copies => copies += *saved,
             }
         }
-        kernels.max(groups).max(self.unknown).max(fusible) + copies
+        let others = kernels.max(groups).max(self.unknown).max(fusible) + copies;
+        match calls.is_positive() {
+            true => calls + others * Ratio::of(work - calls, work),
+            false => others,
+        }
     }
 }
 
@@ -125,7 +132,7 @@ pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedPar
     }
     let idle = saved.idle + saved.waits.min(stage.waits);
     let idle = idle.min(stage.idle()).min(saved.sum);
-    let work = saved.work().min(stage.work());
+    let work = saved.work(stage.work()).min(stage.work());
     let work = work.min(saved.sum - idle);
     // Kernels that go need no launches.
     let keeps_launches =

@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 73] = {
+static REMEDIES: [Remedy; 76] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -151,6 +151,9 @@ static REMEDIES: [Remedy; 73] = {
             .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"),
         remedy("repeated-tensors", "", Trial, &[Rounding])
             .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"),
+        remedy("repeated-calls", "", Code, &[]),
+        remedy("unused-gradients", "", Trial, &[]).code(FROZEN),
+        remedy("dense-embeddings", "", Trial, &[Accuracy]).code(SPARSE),
         remedy("optimizer-loop", "", Option, &[Rounding])
             .code("optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)"),
         remedy(
@@ -247,6 +250,9 @@ const AUTOCAST_INFERENCE: &str =
     "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n    y = model(x)";
 const TF32: &str = "torch.set_float32_matmul_precision(\"high\")  # GEMMs in TF32\ntorch.backends.cudnn.allow_tf32 = True  # convolutions";
 const PINNED_BACK: &str = "out = torch.empty_like(x, device=\"cpu\", pin_memory=True)\nout.copy_(x, non_blocking=True)  # synchronize before reading it";
+const FROZEN: &str =
+    "encoder.requires_grad_(False)\nwith torch.no_grad():\n    features = encoder(batch)";
+const SPARSE: &str = "table = torch.nn.Embedding(rows, size, sparse=True)\noptimizer = torch.optim.SparseAdam(table.parameters(), lr=lr)  # others as before";
 const BATCHED: &str = "c = torch.bmm(a, b)  # a: [n, M, K], b: [n, K, N]";
 
 /// What the remedy of an action is.

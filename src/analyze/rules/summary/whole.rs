@@ -307,6 +307,7 @@ const OTHERS: [ClassGroup; 3] = [
 /// The classes of the kernels of a group, by the rule that finds it.
 fn classes_of_group(rule: &str) -> &'static [ClassGroup] {
     match rule {
+        "dense-embeddings" => &[ClassGroup::Elementwise, ClassGroup::Copy],
         "layout-conversions" | "transposed-copies" | "repeated-tensors" | "dtype-casts" => {
             &[ClassGroup::Copy]
         }
@@ -315,7 +316,8 @@ fn classes_of_group(rule: &str) -> &'static [ClassGroup] {
         }
         "norm-unfused" => &[ClassGroup::Normalization, ClassGroup::Elementwise],
         "gemm-loop" => &[ClassGroup::Gemm],
-        "attention-math" | "expert-loop" | "fp64-operators" => &ClassGroup::ALL,
+        "attention-math" | "repeated-calls" | "unused-gradients" | "expert-loop"
+        | "fp64-operators" => &ClassGroup::ALL,
         _ => &OTHERS,
     }
 }

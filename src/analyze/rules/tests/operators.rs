@@ -15,6 +15,7 @@ fn decode_with(kind: ChainKind) -> Made {
         removed: Count(800.0),
         within: Count::ZERO,
         fixed: None,
+        norms: Time::ZERO,
         time: Time(3200.0),
         bound: Some(Time(800.0)),
         example: Example {

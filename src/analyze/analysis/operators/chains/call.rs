@@ -91,12 +91,14 @@ pub(super) struct Call {
     pub(super) name: StrId,
     /// Tensors with dimensions, in the order of the inputs.
     pub(super) tensors: Vec<Tensor>,
+    /// Dimensions of the tensors of the first list.
+    pub(super) list: Vec<Vec<u64>>,
     /// Elements of the result of an operator that works element by element.
     pub(super) elements: Count,
 }
 
 impl Call {
-    fn new(session: &Session, row: usize) -> Self {
+    pub(super) fn new(session: &Session, row: usize) -> Self {
         let operators = &session.operators;
         let [shapes, strides, types] = [
             operators.shapes[row],
@@ -119,10 +121,13 @@ impl Call {
                 });
             }
         }
+        let lists = shapes.as_array().into_iter().flatten();
+        let mut lists = lists.filter_map(|list| dims_of_list(list));
         Self {
             name: operators.name[row],
             elements: broadcast(&tensors),
             tensors,
+            list: lists.next().unwrap_or_default(),
         }
     }
 
@@ -197,6 +202,14 @@ pub(super) struct MatrixProduct<'a> {
 
 fn numbers<T>(value: &Value, number: fn(&Value) -> Option<T>) -> Option<Vec<T>> {
     value.as_array()?.iter().map(number).collect()
+}
+
+/// The dimensions of the tensors of a list; none if it is no list or has no tensors.
+fn dims_of_list(list: &Value) -> Option<Vec<Vec<u64>>> {
+    let dims = list.as_array().filter(|list| !list.is_empty())?;
+    dims.iter()
+        .map(|dims| numbers(dims, Value::as_u64))
+        .collect()
 }
 
 /// Elements of tensors broadcast to one another; those of the largest if they do not fit.

@@ -1,11 +1,13 @@
 //! Copies that a program could avoid: repeated tensors, other layouts, other types.
 
+use std::collections::BTreeMap;
+
 use super::call::{Call, Tensor};
 use super::roof::rates;
 use super::{Chain, ChainKind, Example, Finder, sizes};
 use crate::engine::classify::KernelClass;
 use rooflens_session::{OperatorId, StrId};
-use rooflens_units::{Bytes, Count, Flops, Time};
+use rooflens_units::{Bytes, Count, Flops, Ratio, Time};
 
 /// Elements of a source from which on repeating it is worth a look; below are bias rows and scalars.
 const REPEATED: Count = Count(65_536.0);
@@ -15,6 +17,13 @@ const READERS: usize = 4;
 
 /// Parts of names of kernels by which cuDNN changes the layout of images.
 const CONVERSIONS: [&str; 2] = ["nchwToNhwc", "nhwcToNchw"];
+
+/// Batch normalization of PyTorch, and its kernels for channels-last.
+const NORM: &str = "at::native::batch_norm_";
+const CHANNELS_LAST: &str = "channels_last";
+
+/// Threads of a grid ÷ threads that the GPU holds from which on a kernel has enough blocks.
+const FULL: Ratio = Ratio(0.70);
 
 /// Operators that make their input contiguous in NCHW: group normalization of PyTorch on GPUs, and columns of images.
 const IN_NCHW: [&str; 2] = ["aten::native_group_norm", "aten::im2col"];
@@ -90,8 +99,10 @@ impl Finder<'_> {
         (Some(reader), (time - least).max(Time::ZERO) / share)
     }
 
-    /// Copies with another order of axes, and conversions that cuDNN adds.
+    /// Copies with another order of axes, and conversions that cuDNN adds. Where a program has such conversions, its
+    /// normalizations lose the same layout: the first one after a conversion counts with it.
     pub(super) fn layouts(&mut self) {
+        let mut norms = self.lost_by_norms();
         for position in 0..self.items.list.len() {
             let kernel = self.items.kernel(position);
             let is_conversion = CONVERSIONS.iter().any(|part| kernel.contains(part));
@@ -120,8 +131,29 @@ impl Finder<'_> {
                 }
                 None => continue,
             };
-            self.avoidable(kind, position, [&tensor, &tensor]);
+            let instance = self.items.list[position].instance();
+            let norms = match kind {
+                ChainKind::Channels => norms.remove(&instance).unwrap_or_default(),
+                _ => Time::ZERO,
+            };
+            self.avoidable(kind, position, [&tensor, &tensor], norms);
         }
+    }
+
+    /// By instance, what normalizations of PyTorch lose because their grids in NCHW have a block or two per channel: in
+    /// channels-last, blocks share the elements of a channel.
+    fn lost_by_norms(&self) -> BTreeMap<(u32, u32), Time> {
+        let mut lost: BTreeMap<(u32, u32), Time> = BTreeMap::new();
+        for (position, item) in self.items.list.iter().enumerate() {
+            let kernel = self.items.kernel(position);
+            let is_norm = kernel.contains(NORM) && !kernel.contains(CHANNELS_LAST);
+            let filled = self.roof.filled(item.threads).filter(|_| is_norm);
+            if let Some(filled) = filled.filter(|filled| *filled < FULL) {
+                let of_instance = lost.entry(item.instance()).or_default();
+                *of_instance += item.duration().time() * filled.rest();
+            }
+        }
+        lost
     }
 
     /// What the elementwise kernel after a copy takes beyond the time of its bytes: with another order of axes it reads them
@@ -155,13 +187,20 @@ impl Finder<'_> {
             };
             if target.dtype != source.dtype && target.elements() == source.elements() {
                 let (target, source) = (target.clone(), source.clone());
-                self.avoidable(ChainKind::Cast, position, [&target, &source]);
+                let tensors = [&target, &source];
+                self.avoidable(ChainKind::Cast, position, tensors, Time::ZERO);
             }
         }
     }
 
-    /// A copy that another form of the program does not need.
-    fn avoidable(&mut self, kind: ChainKind, position: usize, [target, source]: [&Tensor; 2]) {
+    /// A copy that another form of the program does not need, as normalizations do not lose `norms` in it.
+    fn avoidable(
+        &mut self,
+        kind: ChainKind,
+        position: usize,
+        [target, source]: [&Tensor; 2],
+        norms: Time,
+    ) {
         let items = self.items;
         // The operator that wanted it: the outermost one, such as `aten::linear` under autocast.
         let copying = |name: &str| {
@@ -178,7 +217,8 @@ impl Finder<'_> {
         let chain = Chain {
             is_within: is_layout && items.name(position) != Some("aten::copy_"),
             fixed: self.fixed_layout(position).filter(|_| is_layout),
-            also,
+            also: also + norms,
+            norms,
             bound: self.roof.moving(Bytes::ZERO).map(|_| Time::ZERO),
             example: Example {
                 sizes: sizes(&target.dims),
@@ -232,6 +272,7 @@ impl Finder<'_> {
             is_within: false,
             fixed: None,
             also: Time::ZERO,
+            norms: Time::ZERO,
             bound: None,
             example: Example::default(),
         }

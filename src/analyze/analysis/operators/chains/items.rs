@@ -7,7 +7,7 @@ use crate::Context;
 use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::nesting::{Nesting, Span};
-use rooflens_session::{GpuId, KernelId, Ns, PassId, Session};
+use rooflens_session::{GpuId, KernelId, Ns, PassId, Session, ThreadId};
 use rooflens_units::Count;
 
 /// A kernel on a stream.
@@ -20,11 +20,15 @@ pub(super) struct Item {
     pub(super) kernel: KernelId,
     /// Thread blocks of the grid.
     pub(super) blocks: u64,
+    /// Threads of the grid.
+    pub(super) threads: u64,
     pub(super) class: KernelClass,
     /// Index of its place.
     pub(super) place: u32,
     /// Number of the instance of its stage.
     instance: u32,
+    /// Thread and start of the call that issued it.
+    pub(super) issued: Option<(ThreadId, Ns)>,
     /// Row of the innermost operator around its launch.
     pub(super) operator: Option<u32>,
     /// Number of that operator's call.
@@ -71,13 +75,21 @@ impl PassItems {
             let issued = facts.ops.api_call[op];
             let operator = issued.and_then(|call| nesting.of_call[call.index()]);
             let call = operator.map(|row| calls.of(session, row as usize));
+            let launches = &session.launches;
+            let blocks = launches.grid[launch.index()].volume();
+            let block = launches.block[launch.index()];
             let item = Item {
                 op: op as OpIndex,
                 start: facts.ops.start[op],
                 end: facts.ops.end[op],
                 kernel: session.launches.kernel[launch.index()],
-                blocks: session.launches.grid[launch.index()].volume(),
+                blocks,
+                threads: blocks.saturating_mul(block.volume()),
                 class: facts.class(session, op),
+                issued: issued.map(|call| {
+                    let calls = &session.api_calls;
+                    (calls.thread[call.index()], calls.start[call.index()])
+                }),
                 place,
                 instance,
                 operator,
@@ -106,6 +118,13 @@ impl PassItems {
             nesting: &self.nesting,
             calls: &self.calls,
         })
+    }
+}
+
+impl Item {
+    /// Its place and the number of the instance.
+    pub(super) fn instance(&self) -> (u32, u32) {
+        (self.place, self.instance)
     }
 }
 
@@ -154,7 +173,6 @@ impl Items<'_> {
 
     /// Whether two kernels belong to the same instance.
     pub(super) fn is_together(&self, a: usize, b: usize) -> bool {
-        let [a, b] = [a, b].map(|position| self.list[position]);
-        (a.place, a.instance) == (b.place, b.instance)
+        self.list[a].instance() == self.list[b].instance()
     }
 }

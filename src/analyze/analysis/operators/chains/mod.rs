@@ -12,9 +12,12 @@
 mod call;
 mod copies;
 mod elementwise;
+mod embeddings;
 mod epilogues;
+mod gradients;
 mod items;
 mod matrix;
+mod models;
 mod names;
 mod roof;
 mod updates;
@@ -39,6 +42,12 @@ use roof::Roof;
 /// What a group of kernels does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ChainKind {
+    /// Calls of one model that a training step repeats, with their part of backward.
+    Calls,
+    /// Kernels of backward for parameters that no optimizer updates.
+    Gradients,
+    /// Fills and updates of whole tables of embeddings, of which a batch uses few rows.
+    Embeddings,
     /// An optimizer that launches kernels for each parameter.
     Optimizer,
     /// Attention as separate GEMMs and a softmax.
@@ -110,6 +119,8 @@ pub struct Group {
     pub within: Count,
     /// Operator among them that takes one layout alone.
     pub fixed: Option<StrId>,
+    /// The part of their time that normalizations lose, whose grids have few blocks in this layout.
+    pub norms: Time,
     /// Sum of their durations.
     pub time: Time,
     /// The least time of the other form; absent if the GPU's rates are not known.
@@ -160,8 +171,9 @@ struct Chain {
     is_within: bool,
     /// Operator next to it that takes one layout alone.
     fixed: Option<StrId>,
-    /// Time that other kernels save because of it.
+    /// Time that other kernels save because of it, and the part of normalizations with few blocks.
     also: Time,
+    norms: Time,
     bound: Option<Time>,
     example: Example,
 }
@@ -274,8 +286,11 @@ fn find(items: &Items<'_>, roof: &Roof<'_>, basis: Basis) -> Vec<Chain> {
             finder.named();
         }
         finder.named_epilogues();
+        finder.repeated_calls();
         return finder.chains;
     }
+    finder.gradients();
+    finder.embeddings();
     finder.optimizers();
     finder.attention();
     finder.gemm_loops();
@@ -286,6 +301,7 @@ fn find(items: &Items<'_>, roof: &Roof<'_>, basis: Basis) -> Vec<Chain> {
     finder.elementwise();
     finder.epilogues();
     finder.casts();
+    finder.repeated_calls();
     finder.chains
 }
 
@@ -400,6 +416,7 @@ impl Places {
             group.within += Count(removed).max(Count::ZERO);
         }
         group.fixed = group.fixed.or(chain.fixed);
+        group.norms += chain.norms;
         group.time += time;
         group.bound = match (group.bound, chain.bound) {
             (Some(sum), Some(bound)) => Some(sum + bound.min(time)),
@@ -445,6 +462,7 @@ impl Group {
             removed: Count::ZERO,
             within: Count::ZERO,
             fixed: None,
+            norms: Time::ZERO,
             time: Time::ZERO,
             bound: Some(Time::ZERO),
             example: Example::default(),

@@ -4,10 +4,13 @@
 //! between versions. Bytes are not known. A fused kernel is assumed to take half of the time of the shortest kernel on
 //! all elements, because each of them reads or writes a tensor of that size.
 
+use std::collections::BTreeMap;
+
 use super::items::{Item, Items};
 use super::{Chain, ChainKind, Example, Finder};
 use crate::engine::classify::KernelClass;
-use rooflens_units::{Count, Time};
+use rooflens_session::KernelId;
+use rooflens_units::{Count, Ratio, Time};
 
 /// What only names of PyTorch's kernels contain.
 pub(super) const PYTORCH: &str = "at::native";
@@ -63,6 +66,28 @@ const CONTIGUOUS: [&str; 2] = [
 
 /// Kernels that only write: they are no part of a chain, and they do not end it.
 const FILL: &str = "FillFunctor";
+
+/// Kernels that sum the rows of a batch into the gradient of a table of embeddings.
+const ROW_SUMS: [&str; 3] = [
+    "compute_grad_weight",
+    "sum_and_scatter",
+    "embedding_backward",
+];
+
+/// Kernels from the fill of such a gradient to these sums at most: the indices are sorted between.
+const SORTING: usize = 16;
+
+/// Sums of rows ÷ fill, by time, up to which a batch uses few rows of a table.
+const FEW_ROWS: f64 = 0.5;
+
+/// Additions. Those right after the sums add the gradient of an output layer that has the same weight.
+const ADDITION: &str = "CUDAFunctor_add";
+
+/// Elements that a block of a kernel on several tensors works on: `kChunkSize` of `MultiTensorApply.cuh`.
+const CHUNK: f64 = 65_536.0;
+
+/// Share of the parameters of an optimizer from which on tables are most of them.
+const MOST: Ratio = Ratio(0.5);
 
 /// Part of the time of the products of attention that a fused kernel needs at least: it writes no scores.
 const PRODUCTS: f64 = 0.25;
@@ -147,6 +172,7 @@ impl Finder<'_> {
     /// All groups that names show.
     pub(super) fn named(&mut self) {
         let names = Names::new(self.items);
+        self.named_tables(&names);
         self.named_updates(&names);
         self.joint_updates();
         self.named_attention(&names);
@@ -185,14 +211,84 @@ impl Finder<'_> {
         }
     }
 
+    /// Fills of dense gradients of tables of which a batch uses few rows, and the steps of optimizers that update mostly
+    /// such tables.
+    fn named_tables(&mut self, names: &Names) {
+        let fills: Vec<(usize, Count)> = (0..self.items.list.len())
+            .filter_map(|position| Some((position, self.sparse_table(names, position)?)))
+            .collect();
+        let mut left = fills.as_slice();
+        for run in self.joint_runs() {
+            let before = left.partition_point(|(fill, _)| *fill < run[0]);
+            let tables: Count = left[..before].iter().map(|(_, elements)| *elements).sum();
+            left = &left[before..];
+            let mut blocks: BTreeMap<KernelId, f64> = BTreeMap::new();
+            for position in &run {
+                let item = self.items.list[*position];
+                *blocks.entry(item.kernel).or_default() += item.blocks as f64;
+            }
+            let most = blocks.into_values().fold(1.0, f64::max);
+            let share = Ratio(tables.0 / (most * CHUNK)).min(Ratio::ONE);
+            if share >= MOST {
+                let kernels = run.len() as f64 * share.0;
+                self.add_table(run, share.0, kernels);
+            }
+        }
+        for (fill, _) in fills {
+            self.add_table(vec![fill], 1.0, 0.0);
+        }
+    }
+
+    fn add_table(&mut self, members: Vec<usize>, scale: f64, kernels_left: f64) {
+        let chain = Chain {
+            scale,
+            kernels_left,
+            bound: Some(Time::ZERO),
+            ..self.chain(ChainKind::Embeddings, members)
+        };
+        self.add(chain);
+    }
+
+    /// The elements of the table whose gradient a kernel fills, if a batch uses few of its rows.
+    fn sparse_table(&self, names: &Names, fill: usize) -> Option<Count> {
+        let name = |position: usize| self.name_of(names, position);
+        let elements = self
+            .elements_by_grid(names, fill)
+            .filter(|_| name(fill).is_fill)?;
+        let end = self.items.list.len();
+        let follows =
+            |position: &usize| self.items.is_together(fill, *position) && !name(*position).is_fill;
+        let after = (fill + 1..end).take(SORTING).take_while(follows);
+        let is_sum = |position: &usize| {
+            let kernel = self.items.kernel(*position);
+            ROW_SUMS.iter().any(|part| kernel.contains(part))
+        };
+        let sums: Vec<usize> = after.filter(is_sum).collect();
+        let next = sums.last()? + 1;
+        let duration = |position: &usize| self.items.list[*position].duration().time();
+        let time: Time = sums.iter().map(duration).sum();
+        let is_tied = (next..end.min(next + NEAR)).any(|position| {
+            let added = self.elements_by_grid(names, position).unwrap_or_default();
+            self.items.kernel(position).contains(ADDITION) && added.0 >= 0.5 * elements.0
+        });
+        (time <= duration(&fill) * FEW_ROWS && !is_tied).then_some(elements)
+    }
+
+    /// Kernels on several tensors that follow one another and belong to no group.
+    fn joint_runs(&self) -> Vec<Vec<usize>> {
+        let items = self.items;
+        let is_joint =
+            |position: &usize| !self.is_taken[*position] && items.kernel(*position).contains(JOINT);
+        let joint: Vec<usize> = (0..items.list.len()).filter(is_joint).collect();
+        let follows = |a: &usize, b: &usize| b - a == 1 && items.is_together(*a, *b);
+        joint.chunk_by(follows).map(<[usize]>::to_vec).collect()
+    }
+
     /// Steps of an optimizer that updates several tensors at a time, with a kernel for each operation.
     fn joint_updates(&mut self) {
         let items = self.items;
-        let is_joint = |position: &usize| items.kernel(*position).contains(JOINT);
-        let joint: Vec<usize> = (0..items.list.len()).filter(is_joint).collect();
-        let follows = |a: &usize, b: &usize| b - a == 1 && items.is_together(*a, *b);
         let is_last = |position: &&usize| items.kernel(**position).contains(JOINT_UPDATE);
-        for run in joint.chunk_by(follows) {
+        for run in self.joint_runs() {
             let updates: Vec<&usize> = run.iter().filter(is_last).collect();
             let durations = updates
                 .iter()
@@ -206,7 +302,7 @@ impl Finder<'_> {
                         ..Example::default()
                     },
                     kernels_left: updates.len() as f64,
-                    ..self.chain(ChainKind::Optimizer, run.to_vec())
+                    ..self.chain(ChainKind::Optimizer, run)
                 };
                 self.add(chain);
             }

@@ -5,13 +5,16 @@ use crate::Context;
 use crate::engine::measured_peaks::gpu_name;
 use rooflens_hardware::Gpu;
 use rooflens_session::PassId;
-use rooflens_units::{Bytes, Flops, Time};
+use rooflens_units::{Bytes, Flops, Ratio, Time};
 
 /// The least time of a kernel: none on current GPUs is shorter.
 const SHORTEST: Time = Time(1_000.0);
 
 /// Bytes that an L2 cache may keep, so that they never reach the memory; the largest one of an H100.
 const CACHE: Bytes = Bytes(50e6);
+
+/// Threads that an SM of current GPUs for computing holds.
+const THREADS_PER_SM: u64 = 2_048;
 
 /// Rates of a GPU.
 pub(super) struct Roof<'a> {
@@ -29,6 +32,12 @@ impl<'a> Roof<'a> {
     /// Whether the rates of the GPU are known.
     pub(super) const fn is_known(&self) -> bool {
         self.gpu.is_some()
+    }
+
+    /// Threads of a grid ÷ threads that the GPU holds at most.
+    pub(super) fn filled(&self, threads: u64) -> Option<Ratio> {
+        let whole = u64::from(self.gpu?.sm_count) * THREADS_PER_SM;
+        Some(Ratio(threads as f64 / whole as f64))
     }
 
     /// Whether so many bytes may stay in the cache.

@@ -606,3 +606,184 @@ fn names_show_epilogues_that_always_follow_a_gemm() {
         assert_eq!(by_names(&[layer[0], (kernel, 16_384, 25)]), [], "{kernel}");
     }
 }
+
+/// A step on a table of 1000 × 64 rows, of which a batch of 100 indices is read: what fills the gradient, sums it, and
+/// updates the parameters.
+fn embedding_step(updates: &[Step<'_>]) -> String {
+    let update = events("Optimizer.step#Adam.step", 100, updates);
+    "operator aten::embedding_dense_backward [[100,64],[100]] float,long 1us..20us
+     operator aten::fill_ [[1000,64],[]] float,Scalar 2us..6us
+     launch 3us..4us -> FillFunctor 10us..30us
+     launch 7us..8us -> sum_and_scatter 30us..35us
+     range step 0..500us\n"
+        .to_owned()
+        + &update
+}
+
+#[test]
+fn dense_gradients_of_embeddings_take_time_for_all_rows() {
+    let list = "aten::_fused_adam_ [[[1000,64],[56,1000]],[]] TensorList";
+    let step = embedding_step(&[(list, "multi_tensor_apply_kernel", 60)]);
+    let place = chains(&step).places[0].clone();
+    let group = place.group(ChainKind::Embeddings).unwrap();
+    // The fill of 20 µs, and of 60 µs what 64 000 of 120 000 elements take: 32 µs, of which a tenth of the rows keeps 3.2.
+    assert!(near(group.time, 52.0), "{:?}", group.time);
+    assert!(near(group.bound.unwrap(), 3.2), "{:?}", group.bound);
+    assert_eq!(group.removed, Count(1.0));
+    assert_eq!(group.example.sizes, "1000 × 64");
+    assert_eq!(group.example.factor, Some(Count(100.0)));
+    // An update by itself works on the table alone.
+    let single = "aten::addcdiv_ [[1000,64],[1000,64],[1000,64]] float,float,float";
+    let place = chains(&embedding_step(&[(single, ADD, 10)])).places[0].clone();
+    let group = place.group(ChainKind::Embeddings).unwrap();
+    assert!(near(group.time, 30.0) && near(group.bound.unwrap(), 1.0));
+}
+
+#[test]
+fn tables_that_batches_use_or_gemms_share_have_dense_gradients() {
+    let single = "aten::mul_ [[1000,64]] float";
+    let step = embedding_step(&[(single, ADD, 10)]);
+    let has_tables = |text: &str| {
+        let places = chains(text).places;
+        places[0].group(ChainKind::Embeddings).is_some()
+    };
+    assert!(has_tables(&step));
+    // Half of the rows, and more.
+    assert!(has_tables(&step.replace("[100]", "[500]")));
+    assert!(!has_tables(&step.replace("[100]", "[501]")));
+    // The output layer has the same weight: backward adds the gradient of its GEMM.
+    let gemm = ("aten::mm [[1000,100],[100,64]] float", "gemm", 5);
+    assert!(has_tables(&embedding_step(&[(single, ADD, 10), gemm])));
+    let sum = "operator autograd::engine::evaluate_function:AccumulateGrad 200us..220us
+               operator aten::add_ [[1000,64],[1000,64]] float,float 201us..210us
+               launch 202us..203us -> vectorized_elementwise_kernel 300us..310us\n";
+    let tied = embedding_step(&[(single, ADD, 10), gemm]) + sum;
+    assert!(!has_tables(&tied));
+}
+
+#[test]
+fn backward_after_the_last_used_gradient_is_for_nobody() {
+    // The head has a gradient of 10 × 64 elements, the encoder below it one of 64 × 64.
+    let step = |encoder: &str, updated: &str| {
+        let text = "range step 0..500us
+             operator autograd::engine::evaluate_function:MmBackward0 10us..20us
+             launch 11us..12us -> gemm 20us..50us
+             operator aten::mm [[10,8],[8,64]] float 10us..15us
+             operator torch::autograd::AccumulateGrad [[10,64]] float 21us..22us
+             operator autograd::engine::evaluate_function:MmBackward0 30us..50us
+             operator aten::mm [[8,10],[10,64]] float 31us..40us
+             launch 32us..33us -> gemm 50us..90us
+             operator torch::autograd::AccumulateGrad ENCODER float 51us..52us
+             operator aten::_foreach_add_ [LIST,[]] TensorList 102us..110us
+             launch 103us..104us -> multi_tensor_apply_kernel 150us..160us
+             range Optimizer.step#SGD.step 100us..120us";
+        let text = text.replace("ENCODER", encoder).replace("LIST", updated);
+        let places = chains(&text).places;
+        let group = places[0].group(ChainKind::Gradients);
+        group.map(|group| {
+            (
+                group.kernels.0,
+                group.saved().unwrap(),
+                group.example.sizes.clone(),
+            )
+        })
+    };
+    let found = step("[[64,64]]", "[[10,64]]");
+    assert_eq!(found, Some((1.0, Time(40_000.0), "64 × 64".to_owned())));
+    assert_eq!(step("[[64,64]]", "[[10,64],[64,64]]"), None);
+    // By its sizes the parameter may be an updated one.
+    assert_eq!(step("[[10,64]]", "[[10,64]]"), None);
+    // Shards have other sizes than gradients.
+    assert_eq!(step("[[64,64]]", "[[5,64]]"), None);
+}
+
+/// Two calls of a model of 16 kernels of 10 µs, the second with these tokens, and backward of 200 µs before or after it.
+fn two_calls(tokens: u64, backward: i64) -> Place {
+    let mut text = String::from("range step 0..900us\n");
+    let mut gpu = 100;
+    for (start, tokens) in [(0, 512), (200, tokens)] {
+        text += &format!(
+            "range rooflens:call train batch=16 tokens={tokens} keys=512 {start}us..{}us\n",
+            start + 100
+        );
+        for number in 0..16 {
+            let call = start + 5 * number;
+            text += &format!(
+                "launch {call}us..{}us -> gemm {gpu}us..{}us\n",
+                call + 1,
+                gpu + 10
+            );
+            gpu += 10;
+        }
+    }
+    let call = format!("{backward}us..{}us", backward + 1);
+    text += &format!("thread 2\nlaunch {call} -> gemm {gpu}us..{}us", gpu + 200);
+    // Operators with sizes make it a pass of operators.
+    text += "\nthread 1\noperator aten::mm [[8,8],[8,8]] float 0us..1us";
+    chains(&text).places[0].clone()
+}
+
+#[test]
+fn a_model_called_again_before_backward_may_do_the_same_work() {
+    let place = two_calls(512, 400);
+    let group = place.group(ChainKind::Calls).unwrap();
+    // 160 µs of the second call, and half of backward.
+    assert_eq!(group.saved(), Some(Time(260_000.0)));
+    assert_eq!(group.example.factor, Some(Count(2.0)));
+    assert_eq!(group.example.sizes, "16 × 512");
+    // Other sizes, or backward between: a micro-batch.
+    assert!(two_calls(256, 400).group(ChainKind::Calls).is_none());
+    assert!(two_calls(512, 150).group(ChainKind::Calls).is_none());
+}
+
+#[test]
+fn names_show_tables_whose_gradients_are_dense() {
+    const FILL: &str =
+        "at::native::vectorized_elementwise_kernel<4,at::native::FillFunctor<float>>";
+    const ADDED: &str =
+        "at::native::vectorized_elementwise_kernel<4,at::native::CUDAFunctor_add<float>>";
+    let joint = "at::native::multi_tensor_apply_kernel<at::native::PointwiseOpScalarListFunctor>";
+    // The fill of 64 · 1024 elements takes 40 µs, sums of few rows 20. A block of the optimizer has as many elements: of its
+    // parameters, the table is all of one block, and half of two.
+    let step = |sums: i64, blocks: u32, after: &'static str| {
+        let kernels = [
+            (FILL, 64, 40),
+            ("sort", 1, 5),
+            ("compute_grad_weight", 100, sums / 2),
+            ("sum_and_scatter", 100, sums / 2),
+            (after, 64, 10),
+            (joint, blocks, 60),
+        ];
+        let groups = by_names(&kernels);
+        let group = groups
+            .into_iter()
+            .find(|group| group.0 == ChainKind::Embeddings);
+        group.map(|(_, _, saved)| saved)
+    };
+    assert_eq!(step(20, 1, "gemm"), Some(Time(100_000.0)));
+    assert_eq!(step(20, 2, "gemm"), Some(Time(70_000.0)));
+    assert_eq!(step(20, 3, "gemm"), Some(Time(40_000.0)));
+    // A batch with many rows, and a table that the output layer shares.
+    assert_eq!(step(22, 1, "gemm"), None);
+    assert_eq!(step(20, 1, ADDED), None);
+}
+
+#[test]
+fn normalizations_with_few_blocks_count_with_conversions() {
+    let convolution = "aten::cudnn_convolution [[2,32,96,96],[32,32,3,3]] float,float";
+    let norm = "aten::native_batch_norm [[2,32,96,96],[32]] float,float";
+    let lost = |kernel: &'static str, before: &'static str| {
+        let place = of_step(&[(convolution, before, 10), (norm, kernel, 1000)]);
+        let group = place.group(ChainKind::Channels);
+        group.map(|group| (group.norms, group.saved().unwrap()))
+    };
+    let nchw = "at::native::batch_norm_backward_kernel";
+    // One block of one thread: 132 SMs hold 2048 threads each, so that 1 ms could be 4 ns.
+    let (norms, saved) = lost(nchw, "nchwToNhwcKernel").unwrap();
+    assert!(near(norms, 1000.0) && near(saved, 1010.0));
+    let channels_last = "at::native::batch_norm_backward_elemt_channels_last_kernel";
+    let (norms, _) = lost(channels_last, "nchwToNhwcKernel").unwrap();
+    assert_eq!(norms, Time::ZERO);
+    // Without conversions, another format has no sure advantage.
+    assert!(lost(nchw, "nhwc").is_none());
+}

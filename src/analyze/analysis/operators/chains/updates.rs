@@ -33,6 +33,18 @@ const SLOWER: f64 = 4.0;
 impl Finder<'_> {
     /// Steps of optimizers that launch kernels for each parameter.
     pub(super) fn optimizers(&mut self) {
+        let (steps, of_steps) = self.steps();
+        let ranges = &self.items.session.ranges;
+        for of_step in of_steps.chunk_by(|a, b| a.0 == b.0) {
+            let positions = of_step.iter().map(|(_, position)| *position);
+            let free = positions.filter(|position| !self.is_taken[*position]);
+            self.optimizer(ranges.name[steps[of_step[0].0]], free.collect());
+        }
+    }
+
+    /// Rows of the steps of optimizers, and their kernels: the number of a step and the position of the kernel. The first
+    /// step of any optimizer fills the state of each parameter; fills do not count.
+    pub(super) fn steps(&self) -> (Vec<usize>, Vec<(usize, usize)>) {
         let session = self.items.session;
         let ranges = &session.ranges;
         let is_step = |row: &usize| session.text(ranges.name[*row]).starts_with(STEP);
@@ -41,7 +53,6 @@ impl Finder<'_> {
         let threads: Vec<ThreadId> = steps.iter().map(|row| ranges.thread[*row]).collect();
         let (mut launched, mut moments) = (Vec::new(), Vec::new());
         for (position, item) in self.items.list.iter().enumerate() {
-            // The first step of any optimizer fills the state of each parameter.
             if let Some(row) = item.operator.filter(|_| !self.is_fill(position)) {
                 let operators = &session.operators;
                 let row = row as usize;
@@ -61,11 +72,7 @@ impl Finder<'_> {
             .filter_map(|(step, position)| Some((step?, position)))
             .collect();
         of_steps.sort_unstable();
-        for of_step in of_steps.chunk_by(|a, b| a.0 == b.0) {
-            let positions: Vec<usize> = of_step.iter().map(|(_, position)| *position).collect();
-            let step = of_step[0].0;
-            self.optimizer(session.ranges.name[steps[step]], positions);
-        }
+        (steps, of_steps)
     }
 
     fn optimizer(&mut self, name: rooflens_session::StrId, positions: Vec<usize>) {

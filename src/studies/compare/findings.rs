@@ -26,7 +26,7 @@ pub struct Change {
     /// What it could save at most in an iteration, where it is a bound of one.
     pub bound: Pair<Option<Time>>,
     /// What it could save at most, and the same ÷ the rest of the iteration or of the run.
-    gain: Pair<Option<(Time, Ratio)>>,
+    pub(crate) gain: Pair<Option<(Time, Ratio)>>,
     /// What its bound let expect, and what came of it, if it is gone or most of its bound is.
     pub outcome: Option<Outcome>,
     /// What it is about.

@@ -91,7 +91,7 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let work = match is_of_engine(context, &timed) {
         true => Err(Unavailable::EngineSteps),
         false if kind == StageKind::Prefill && reads_images(context, &timed) => {
-            work_of(kind).and_then(|prefill| Ok(prefill.with_images(work_of(StageKind::Vision)?)))
+            work_of(kind).and_then(|prefill| Ok(prefill.with_images(&work_of(StageKind::Vision)?)))
         }
         false => work_of(kind),
     };

@@ -164,7 +164,7 @@ fn shapes(
 
 impl Work {
     /// The work of a prefill whose ranges contain those of the vision stage.
-    pub(super) fn with_images(mut self, vision: Self) -> Self {
+    pub(super) fn with_images(mut self, vision: &Self) -> Self {
         self.flops += vision.flops;
         self.flops_full += vision.flops_full;
         self.bytes = self

@@ -330,6 +330,20 @@ fn notes_of_a_bundle_are_packed_and_stand_in_its_report() {
     assert!(markdown.contains("> Mine, instead.") && !markdown.contains("no\\_metric"));
 }
 
+#[cfg(feature = "pdf")]
+#[test]
+fn a_template_that_does_not_compile_is_wrong_usage() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    std::fs::write(path("report.typ"), "#nothing").expect("writable");
+    let (run, output) = (fixture("edge-empty-window"), path("report.pdf"));
+    let run = run.to_str().expect("UTF-8");
+    let broken = rooflens(&["report", run, "--templates", &path(""), "-o", &output]);
+    assert_eq!(broken.status.code(), Some(2));
+    assert!(text(&broken.stderr).contains("report.typ:1: unknown variable"));
+    assert!(!PathBuf::from(&output).exists());
+}
+
 #[test]
 fn templates_are_exported_once_and_a_brand_is_checked() {
     let folder = tempfile::tempdir().expect("a temporary folder");

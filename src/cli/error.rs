@@ -81,7 +81,10 @@ impl CliError {
     pub(super) const fn exit_code(&self) -> u8 {
         match self {
             Self::Gate(_) | Self::Errors(_) => 1,
-            Self::Usage(_) | Self::Config(_) | Self::Query(_) => 2,
+            Self::Usage(_)
+            | Self::Config(_)
+            | Self::Query(_)
+            | Self::Render(RenderError::Template(_)) => 2,
             Self::Bundle(_) | Self::Unusable { .. } | Self::Strict(_) => UNUSABLE,
             Self::Render(_) | Self::Write { .. } => 4,
             Self::Regression(_) => 5,

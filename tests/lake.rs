@@ -81,8 +81,9 @@ fn a_lake_has_a_report_in_each_language_and_names_what_it_cannot_read() {
         let end = rooflens(&["lake", "report", &lake, "-o", &page, "--lang", lang]);
         assert!(end.status.success(), "{end:?}");
         let text = fs::read_to_string(&page).expect("a page");
-        assert!(text.contains(heading), "{text}");
-        assert!(text.contains("Encoder training with DDP"), "{text}");
+        for part in [heading, "fleet-models.svg", "Encoder training with DDP", "NVIDIA H200"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
     }
     for seen in seen(Path::new(&lake)) {
         fs::write(seen.join("findings.parquet"), b"PAR1").expect("writable");

@@ -38,7 +38,7 @@ const REPAIRED: f64 = 0.97;
 
 const DRIVERS: [&str; 3] = ["570.86.15", "580.65.06", SLOW];
 
-/// Names of kernels in all captures together.
+/// Names of kernels in all captures of a fixture together.
 const NAMES: usize = 3000;
 
 fn main() {
@@ -166,8 +166,10 @@ fn repeat(dataset: &mut Dataset, rows: usize, random: &mut Random) {
     let first = random.below(NAMES);
     let mut repeated = Vec::with_capacity(rows);
     for number in 0..rows {
+        // A number has one name in all captures of a fixture.
+        let number = (first + number) % NAMES;
         let mut row = dataset.rows[number % dataset.rows.len()].clone();
-        let text = format!("{}_{}", row[name].plain(), (first + number) % NAMES);
+        let text = format!("{}_{number}", row[name].plain());
         row[name] = Cell::Name(text);
         repeated.push(row);
     }

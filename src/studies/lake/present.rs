@@ -24,7 +24,7 @@ const BARS: usize = 10;
 /// Findings with a card on the first page.
 const CARDS: usize = 3;
 
-/// Captures that a card names.
+/// Runs that a card names.
 const NAMED: usize = 3;
 
 /// Stages whose times are drawn.
@@ -278,14 +278,21 @@ impl<'a> Page<'a> {
         cards
     }
 
-    /// The runs of the captures with the largest bounds.
+    /// The runs with the largest bounds.
     fn runs(&self, bound: &Bound<'_>) -> Vec<Inline> {
+        let mut names: Vec<&str> = Vec::new();
+        for (hash, _) in &bound.captures {
+            let name = self.fleet.captures[*hash].run.as_str();
+            if names.len() < NAMED && !names.contains(&name) {
+                names.push(name);
+            }
+        }
         let mut runs: Vec<Inline> = Vec::new();
-        for (hash, _) in bound.captures.iter().take(NAMED) {
+        for name in names {
             if !runs.is_empty() {
                 runs.push(self.text.comma().into());
             }
-            runs.push(Inline::code(&self.fleet.captures[*hash].run));
+            runs.push(Inline::code(name));
         }
         runs
     }

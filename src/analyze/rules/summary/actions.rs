@@ -79,19 +79,9 @@ pub(super) fn first_actions<'a>(
             (specific.is_warning() || !has_warning) && specific.explains(general)
         })
     };
-    let unexplained = general.into_iter().filter(|general| !is_explained(general));
-    let mut candidates: Vec<Action<'a>> = unexplained.collect();
+    let (explained, mut candidates): (Vec<_>, Vec<_>) = general.into_iter().partition(is_explained);
     candidates.extend(specific);
-    let by_time = |a: &Action<'_>, b: &Action<'_>| b.expected.total_cmp(&a.expected);
-    candidates.arrange_by(by_time);
-    let mut joined: Vec<Action<'a>> = Vec::new();
-    for action in candidates {
-        match joined.iter().position(|first| first.is_like(&action)) {
-            Some(first) => joined[first].join(&action),
-            None => joined.push(action),
-        }
-    }
-    joined.arrange_by(by_time);
+    let mut joined = join(candidates);
     raise_named(&mut joined);
     let (mut actions, mut places): (Vec<Action<'a>>, Vec<usize>) = (Vec::new(), Vec::new());
     let (mut same_time, mut is_room) = (Vec::new(), true);
@@ -125,8 +115,30 @@ pub(super) fn first_actions<'a>(
     shown.truncate(SHOWN);
     shown.arrange_by_key(|(place, _)| *place);
     let mut actions: Vec<Action<'a>> = shown.into_iter().map(|(_, action)| action).collect();
+    // A general action may save much beyond the causes that explain most of it.
+    for general in join(explained) {
+        let is_work = general.gain.kind == GainKind::Work;
+        if is_work && actions.len() < SHOWN && general.adds_warning(&actions, whole) {
+            actions.push(general);
+        }
+    }
     add_later(evidence, findings, &mut actions);
     actions
+}
+
+/// What one rule finds in several stages as one action, the one that is expected to save most first.
+fn join(mut candidates: Vec<Action<'_>>) -> Vec<Action<'_>> {
+    let by_time = |a: &Action<'_>, b: &Action<'_>| b.expected.total_cmp(&a.expected);
+    candidates.arrange_by(by_time);
+    let mut joined: Vec<Action<'_>> = Vec::new();
+    for action in candidates {
+        match joined.iter().position(|first| first.is_like(&action)) {
+            Some(first) => joined[first].join(&action),
+            None => joined.push(action),
+        }
+    }
+    joined.arrange_by(by_time);
+    joined
 }
 
 /// Adds to actions on kernels what they save of stages that the CPU bounds: that counts after an action on launches.
@@ -268,6 +280,18 @@ impl<'a> Action<'a> {
         with.push(self.clone());
         let added = joint::saved(stage, &with) - joint::saved(stage, earlier);
         added >= self.gain.saved_ns * ADDS
+    }
+
+    /// Whether what it saves of its stage beyond the earlier ones is a warning by itself.
+    fn adds_warning(&self, earlier: &[Self], whole: Time) -> bool {
+        let Effect::Stage(stage) = self.effect else {
+            return false;
+        };
+        let mut with = earlier.to_vec();
+        with.push(self.clone());
+        let added = joint::saved(stage, &with) - joint::saved(stage, earlier);
+        let share = Ratio::of(added * stage.counted, whole);
+        whole.is_positive() && Severity::of_share(share) >= Severity::Warning
     }
 
     /// The same of an action on kernels of the loop, over all stages.

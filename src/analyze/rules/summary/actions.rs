@@ -27,6 +27,9 @@ pub(super) const SIMILAR: Ratio = Ratio(0.5);
 /// The same from which on another is named.
 pub(super) const NAMED: Ratio = Ratio(0.1);
 
+/// The rule about chains of elementwise kernels.
+const CHAINS: &str = "pointwise-unfused";
+
 /// What is saved of an iteration of each stage, by part.
 type StageParts = Vec<(Key, Vec<(Part, Time)>)>;
 
@@ -119,6 +122,9 @@ pub(super) fn first_actions<'a>(
     for general in join(explained) {
         let is_work = general.gain.kind == GainKind::Work;
         if is_work && actions.len() < SHOWN && general.adds_warning(&actions, whole) {
+            // The compiler that fuses all of these fuses the elementwise chains among them.
+            let first = actions.first().map(|first| first.finding.id);
+            actions.retain(|action| action.finding.id != CHAINS || first == Some(CHAINS));
             actions.push(general);
         }
     }

@@ -118,9 +118,12 @@ pub(super) fn first_actions<'a>(
     shown.truncate(SHOWN);
     shown.arrange_by_key(|(place, _)| *place);
     let mut actions: Vec<Action<'a>> = shown.into_iter().map(|(_, action)| action).collect();
-    // A general action may save much beyond the causes that explain most of it.
+    // A general action may save much beyond the causes that explain most of it. CUDA graphs come with a compiler that fuses.
+    let has_graphs = actions
+        .iter()
+        .any(|action| action.finding.id == launching::RULE);
     for general in join(explained) {
-        let is_work = general.gain.kind == GainKind::Work;
+        let is_work = general.gain.kind == GainKind::Work && !has_graphs;
         if is_work && actions.len() < SHOWN && general.adds_warning(&actions, whole) {
             // The compiler that fuses all of these fuses the elementwise chains among them.
             let first = actions.first().map(|first| first.finding.id);

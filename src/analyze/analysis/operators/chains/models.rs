@@ -1,7 +1,7 @@
 //! Calls of one model that a training step repeats before it goes backward.
 //!
 //! The capture program marks the calls of the outermost model with their sizes. Two of them with the same sizes that
-//! launch the same kernels, without backward between, may compute the same outputs: then one call is enough, and backward
+//! launch the same GEMMs and attention, without backward between, may compute the same outputs: then one call is enough, and backward
 //! goes through it once. Micro-batches of gradient accumulation have backward between them. Whether the inputs are equal
 //! no trace shows, so these kernels stay in the groups of other kinds, too.
 
@@ -14,7 +14,7 @@ use rooflens_units::{Count, Ratio, Time};
 /// Phase of calls that train.
 const TRAIN: &str = "train";
 
-/// Kernels of a call below which it is none of a model that is worth a look.
+/// GEMMs and attention of a call below which it is none of a model that is worth a look.
 const KERNELS: usize = 16;
 
 /// A call of the model in an instance.
@@ -77,13 +77,15 @@ impl Finder<'_> {
         called
     }
 
-    /// Whether all calls have the same sizes and kernels, and no other thread issues work between them.
+    /// Whether all calls have the same sizes, GEMMs and attention, and no other thread issues work between them. Autocast
+    /// converts weights in the first call alone.
     fn is_repeated(&self, called: &[ModelCall], positions: &[usize]) -> bool {
         let calls = &self.items.session.model_calls;
         let sizes = |row: usize| (calls.batch[row], calls.tokens[row], calls.keys[row]);
         let kernels = |call: &ModelCall| -> Vec<(KernelId, u64)> {
             let items = call.kernels.iter().map(|kernel| self.items.list[*kernel]);
-            items.map(|item| (item.kernel, item.blocks)).collect()
+            let products = items.filter(|item| item.class.is_matrix_work());
+            products.map(|item| (item.kernel, item.blocks)).collect()
         };
         let (first, last) = (&called[0], &called[called.len() - 1]);
         let thread = calls.thread[first.row];

@@ -25,6 +25,7 @@ use crate::rule::{Outcome, Rule};
 use crate::stage::StageLine;
 use crate::time::stage_busy;
 use crate::{launching, pauses};
+use rooflens_analysis::counters::limits::{KernelLimit, Reason};
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::engine::repeats::is_repeating;
 use rooflens_analysis::time::graphs::StageGraph;
@@ -265,12 +266,16 @@ fn transfers(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
     }
 }
 
-/// Share of the GPU time of a stage in kernels that leave most SMs empty.
+/// Share of the GPU time of a stage in kernels that other grids would shorten.
 fn small_grids(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
     let Some(limits) = evidence.limits(stage) else {
         return Ratio::ZERO;
     };
-    let small = limits.kernels.iter().filter(|kernel| kernel.is_small());
+    let is_small = |kernel: &&KernelLimit| {
+        let mut causes = kernel.causes.iter();
+        causes.any(|cause| cause.reason == Reason::SmallGrid)
+    };
+    let small = limits.kernels.iter().filter(is_small);
     let time: Ns = small.map(|kernel| kernel.now).sum();
     match limits.time > Ns::ZERO {
         true => Ratio::of(time, limits.time),

@@ -81,7 +81,12 @@ fn a_lake_has_a_report_in_each_language_and_names_what_it_cannot_read() {
         let end = rooflens(&["lake", "report", &lake, "-o", &page, "--lang", lang]);
         assert!(end.status.success(), "{end:?}");
         let text = fs::read_to_string(&page).expect("a page");
-        for part in [heading, "fleet-models.svg", "Encoder training with DDP", "NVIDIA H200"] {
+        for part in [
+            heading,
+            "fleet-models.svg",
+            "Encoder training with DDP",
+            "NVIDIA H200",
+        ] {
             assert!(text.contains(part), "{part}: {text}");
         }
     }

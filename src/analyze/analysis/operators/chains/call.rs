@@ -122,7 +122,7 @@ impl Call {
             }
         }
         let lists = shapes.as_array().into_iter().flatten();
-        let mut lists = lists.filter_map(|list| dims_of_list(list));
+        let mut lists = lists.filter_map(dims_of_list);
         Self {
             name: operators.name[row],
             elements: broadcast(&tensors),

@@ -33,6 +33,9 @@ impl Gradient {
     }
 }
 
+/// Kernels by the start of their operator, with their positions among the items.
+type Started = Vec<(Ns, usize)>;
+
 impl Finder<'_> {
     /// The kernels of backward after the last gradient that an optimizer uses, as one group per instance.
     pub(super) fn gradients(&mut self) {
@@ -42,7 +45,7 @@ impl Finder<'_> {
         }
         let gradients = self.all_gradients();
         let operators = &self.items.session.operators;
-        let mut kernels: BTreeMap<(ThreadId, (u32, u32)), Vec<(Ns, usize)>> = BTreeMap::new();
+        let mut kernels: BTreeMap<(ThreadId, (u32, u32)), Started> = BTreeMap::new();
         for (position, item) in self.items.list.iter().enumerate() {
             let mut around = self.items.around(position);
             let is_backward = around.any(|row| self.items.operator_name(row).starts_with(ENGINE));
@@ -55,7 +58,7 @@ impl Finder<'_> {
                 of_instance.push((start, position));
             }
         }
-        let mut backwards: Vec<(ThreadId, Vec<(Ns, usize)>)> = Vec::new();
+        let mut backwards: Vec<(ThreadId, Started)> = Vec::new();
         for ((thread, _), mut kernels) in kernels {
             kernels.sort_unstable();
             backwards.push((thread, kernels));

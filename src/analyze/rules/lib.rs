@@ -28,6 +28,7 @@ mod profiled;
 mod rule;
 mod sql;
 mod stage;
+mod stage_results;
 mod summary;
 mod tables;
 mod trends;

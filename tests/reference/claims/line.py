@@ -49,6 +49,8 @@ class Line:
             return time
         steps = statistics.median(steps) if isinstance(steps, list) else steps
         own = self.work.steps(self.counted[0]) or source.workload.get("output_tokens")
+        if not steps and not own:
+            return time
         return time * own / steps if steps and own else None
 
     def stalls_of_profiler(self):

@@ -96,9 +96,12 @@ impl Baseline {
             StageKind::Decode => steps.or_else(stated),
             _ => steps,
         };
-        let time = match matches!(kind, StageKind::Decode | StageKind::DecodeStep) {
-            true => series.typical_per_step()? * steps.filter(Count::is_positive)?,
-            false => series.typical(),
+        let time = match kind {
+            // Without steps on either side, an iteration is what the same range holds.
+            StageKind::Decode | StageKind::DecodeStep if series.has_steps() || steps.is_some() => {
+                series.typical_per_step()? * steps.filter(Count::is_positive)?
+            }
+            _ => series.typical(),
         };
         time.is_positive().then_some((series, time))
     }
@@ -213,6 +216,11 @@ impl Series {
         Time(sum / count as f64)
     }
 
+    /// Whether repeats have steps.
+    fn has_steps(&self) -> bool {
+        self.repeats.iter().any(|repeat| repeat.steps.is_some())
+    }
+
     /// The same per step.
     pub fn typical_per_step(&self) -> Option<Time> {
         self.steps.map(|steps| self.typical() / steps as f64)
@@ -313,6 +321,22 @@ mod tests {
         session.workload.output_tokens = Some(16);
         assert_eq!(of(&session, StageKind::Decode, None), Some(Time(48.0)));
         assert_eq!(of(&session, StageKind::DecodeStep, None), None);
+    }
+
+    #[test]
+    fn a_decode_range_without_steps_on_either_side_compares_by_itself() {
+        let of = |steps: Option<u64>, of_stage: Option<Count>| {
+            let session = session(&[("decode", "baseline", steps, &[30, 30])]);
+            let baseline = Baseline {
+                series: series(&session),
+            };
+            let stage = ("nsys", "decode", StageKind::Decode);
+            let (_, time) = baseline.of_stage(&session, stage, of_stage)?;
+            Some(time)
+        };
+        assert_eq!(of(None, None), Some(Time(30.0)));
+        assert_eq!(of(None, Some(Count(4.0))), None);
+        assert_eq!(of(Some(10), None), None);
     }
 
     #[test]

@@ -241,7 +241,7 @@ const AUTOTUNE: &str = "model = torch.compile(model, mode=\"max-autotune\")";
 const COLLECTION: &str =
     "import gc\ngc.collect()\ngc.freeze()\ngc.disable()  # collect between epochs";
 const LOADER: &str = "loader = torch.utils.data.DataLoader(\n    dataset, batch_size, num_workers=8, prefetch_factor=4,\n    pin_memory=True, persistent_workers=True,\n)";
-const LAYOUT: &str = "model = model.to(memory_format=torch.channels_last)\nimages = images.to(memory_format=torch.channels_last)";
+const LAYOUT: &str = "model = model.to(memory_format=torch.channels_last)\nimages = images.to(memory_format=torch.channels_last)  # volumes: channels_last_3d";
 const PINNED: &str = "batch = batch.pin_memory().to(\"cuda\", non_blocking=True)";
 const STREAM: &str = "copies = torch.cuda.Stream()  # one per direction\nwith torch.cuda.stream(copies):\n    following = pinned.to(\"cuda\", non_blocking=True)  # while kernels of `batch` run\ntorch.cuda.current_stream().wait_stream(copies)  # before the kernels that read it";
 const AUTOCAST: &str =

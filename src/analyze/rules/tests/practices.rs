@@ -172,7 +172,10 @@ fn a_loop_of_recurrent_cells_is_one_call_of_the_layer() {
         made
     };
     // 16 cells in each of 10 iterations, and one less.
-    assert_eq!(advised(with_cells(160)), "launch_bound.advice_cells");
+    assert_eq!(
+        advised(with_cells(160)),
+        "launch_bound.advice_cells{cells=16}"
+    );
     assert_eq!(advised(with_cells(159)), "launch_bound.advice_decode");
 }
 
@@ -187,7 +190,7 @@ fn a_step_that_accumulates_gradients_needs_larger_batches() {
     };
     assert_eq!(
         advised(with_batch(Some(8))),
-        "launch_bound.advice_accumulation"
+        "launch_bound.advice_accumulation{calls=4, batch=2}"
     );
     assert_eq!(advised(with_batch(Some(2))), "launch_bound.advice_decode");
     assert_eq!(advised(with_batch(None)), "launch_bound.advice_decode");

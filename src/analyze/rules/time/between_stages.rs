@@ -10,6 +10,7 @@ use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
 use rooflens_analysis::time::idle::{Activity, Cause};
 use rooflens_document::{Finding, Inline, Quantity, Root};
+use rooflens_schemas::StageKind;
 use rooflens_session::{Arrange, Ns, StrId};
 use rooflens_units::{Ratio, Time};
 
@@ -62,6 +63,11 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 
 fn is_loop(pair: &Pair) -> bool {
     pair.windows() as u64 >= TIMES
+}
+
+/// Whether the code before the first operation of a stage of this kind is the user's.
+fn is_of_user(kind: StageKind, cause: Cause) -> bool {
+    kind == StageKind::Other && cause == Cause::HostCode
 }
 
 fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
@@ -136,8 +142,8 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     });
     let draft = match data_wait {
         Some((name, _)) => draft.known_cause(Some(data_root(evidence, *name))),
-        // The stage has work for the GPU, and the host computes first.
-        None if place.is_none() && entered.is_some() && cause == Cause::HostCode => {
+        // The stage has work for the GPU, and the host computes first: code of the user, not of PyTorch's backward.
+        None if place.is_none() && entered.is_some() && is_of_user(stages[pair.to].kind, cause) => {
             draft.root("root_cause_inside", "root_action_inside")
         }
         None => draft.cause_if(place.is_some()),

@@ -3,8 +3,10 @@
 //! These files describe the run and hold no measurement. People and other programs write them, so an unreadable one is
 //! a diagnostic, and the measurements are still read.
 
+use std::borrow::Cow;
+
 use rooflens_schemas::{ArtifactKind, Workload, python, workload};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Importer, IngestError, IngestErrorKind, Prefix};
 use rooflens_bundle::{ArtifactFile, COMMAND_LINE};
@@ -175,6 +177,18 @@ fn add_quantization(
     Ok(())
 }
 
+/// A config that was not saved names no class, and so no head: then the workload is named after the class that ran.
+fn with_class<'a>(config: &'a Value, session: &Session) -> Cow<'a, Value> {
+    let is_named = config.get("architectures").is_some_and(Value::is_array);
+    let class = session.workload.name.as_ref().filter(|_| !is_named);
+    let Some((class, keys)) = class.zip(config.as_object()) else {
+        return Cow::Borrowed(config);
+    };
+    let mut keys = keys.clone();
+    keys.insert("architectures".to_owned(), json!([class]));
+    Cow::Owned(Value::Object(keys))
+}
+
 /// Sets the session's model from a config, or says why its dimensions cannot be used.
 pub(super) fn add_model(
     config: &Value,
@@ -182,7 +196,7 @@ pub(super) fn add_model(
     session: &mut Session,
     diagnostics: &mut Diagnostics,
 ) {
-    match llm::parse(config) {
+    match llm::parse(&with_class(config, session)) {
         Ok(model) => {
             let model = match session.workload.image_size {
                 Some(sides) => model.viewing(sides),
@@ -320,6 +334,23 @@ mod tests {
         session: &mut Session,
     ) -> (Result<(), IngestError>, Diagnostics) {
         import_into(importer, "config.json", text, session)
+    }
+
+    #[test]
+    fn the_class_that_ran_says_whether_a_model_has_a_head() {
+        let parameters = |name: &str| {
+            let mut session = Session::default();
+            session.workload.name = Some(name.to_owned());
+            let config = r#"{"model_type": "bert", "architectures": null, "hidden_size": 4,
+                "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1,
+                "max_position_embeddings": 3, "type_vocab_size": 2, "vocab_size": 10}"#;
+            import(&MODEL, config, &mut session).0.unwrap();
+            session.model.unwrap().parameters()
+        };
+        // Tables 4·15, their norm 8; projections 4·20, MLP 2·32 + 12, norms 16; pooler 20.
+        assert_eq!(parameters("BertModel"), 68 + 80 + 76 + 16 + 20);
+        // A dense layer 20, its norm 8 and a bias of 10 instead of the pooler.
+        assert_eq!(parameters("BertForMaskedLM"), 240 + 20 + 8 + 10);
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl Finder<'_> {
             let Some(row) = row.filter(is_inside) else {
                 continue;
             };
-            match called.iter_mut().find(|call| call.row == row) {
+            match called.iter_mut().rev().find(|call| call.row == row) {
                 Some(call) => call.kernels.push(*position),
                 None => called.push(ModelCall {
                     row,

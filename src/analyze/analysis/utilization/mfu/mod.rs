@@ -105,13 +105,19 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let measured = Measured::of(context, &name);
     let measured_rate = dtype.and_then(|dtype| measured.rate(gpu, dtype));
     let measured_bandwidth = measured.bandwidth();
-    StageUtilization {
+    let mut stage = StageUtilization {
         timed,
         work,
         ceiling,
         measured_rate,
         measured_bandwidth,
+    };
+    // What the capture program took for the model is another module, such as a head that is trained alone.
+    let is_guess = kind == StageKind::Forward && workload.infers("stages");
+    if is_guess && matches!(stage.mfu(), Err(Unavailable::AbovePeak(_))) {
+        stage.work = Err(Unavailable::NoFormula);
     }
+    stage
 }
 
 /// Whether the vision stage lies in a stage of this name.

@@ -3,6 +3,7 @@
 use super::actions::{self, Action, Effect};
 use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
+use crate::time::launch_bound::MOSTLY;
 use rooflens_analysis::time::idle::Verdict;
 use rooflens_document::Quantity;
 use rooflens_sections::{Context, headline};
@@ -52,14 +53,18 @@ fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> S
         let is_only =
             whole.stages.len() == 1 && whole.kind != Kind::Loop || whole.kind == Kind::Step;
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
-        let others = action.others(actions::SIMILAR).next().is_some();
-        return words!(
-            evidence,
-            "summary.bound",
-            whole = (is_only || others).then(|| name_of(evidence, whole)),
-            stage = (!is_only && !others).then_some(name),
-            bound = evidence.text.word(verdict.label()),
-        );
+        let is_whole = is_only || action.others(actions::SIMILAR).next().is_some();
+        let busy = whole.busy_share().filter(|_| is_whole);
+        // What is busy for most of its time is not bound by the host, even if its longest wait is for launches.
+        if busy.unwrap_or(stage.reference_busy()) < MOSTLY {
+            return words!(
+                evidence,
+                "summary.bound",
+                whole = is_whole.then(|| name_of(evidence, whole)),
+                stage = (!is_whole).then_some(name),
+                bound = evidence.text.word(verdict.label()),
+            );
+        }
     }
     actions::short_cause(evidence, action)
 }

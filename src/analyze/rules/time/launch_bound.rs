@@ -15,6 +15,9 @@ use rooflens_analysis::time::idle::{Cause, StageIdle, Verdict};
 use rooflens_document::{Finding, GainKind, Inline};
 use rooflens_units::{Ratio, Time};
 
+/// Busy share without the profiler from which on a stage is not launch-bound.
+pub(crate) const MOSTLY: Ratio = Ratio(0.5);
+
 pub(crate) static RULE: Rule = Rule::new(
     ID,
     &[Threshold::ratio("thresholds.launching", SHARE)],
@@ -55,8 +58,8 @@ fn draft(
         is_apart,
         ..finding
     };
-    // The word is kept for stages of which launching takes the largest part.
-    let is_bound = idle.verdict().0 == Verdict::Launch;
+    // The word is kept for stages of which launching takes the largest part, and the GPU works for less than half.
+    let is_bound = idle.verdict().0 == Verdict::Launch && stage.reference_busy() < MOSTLY;
     let launches = idle.launches.per_step;
     let micro_batches = micro_batches(evidence, stage);
     let arguments = arguments! {

@@ -445,7 +445,7 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
 fn the_verdict_on_a_stage_decides_the_word() {
     // Launching takes 400 of 1000 ns. The GPU is busy for 490 of them, with collectives for some or none.
     let says = |collectives: i64| {
-        let mut made = decode().busy(0.5).idle(Cause::Launching, 400.0);
+        let mut made = decode().busy(0.49).idle(Cause::Launching, 400.0);
         let busy = &mut made.last_line().pool.busy;
         (busy[0], busy[1]) = (Ns(4900 - 10 * collectives), Ns(10 * collectives));
         words(&made.one(rule("launch-bound")).statement).contains("bound=decode")

@@ -112,7 +112,8 @@ fn scrape(engine: &'static str, text: &str, samples: &[Sample<'_>]) -> Scrape {
         ..Scrape::default()
     };
     for sample in samples {
-        let Some(name) = sample.name.strip_prefix(engine).map(|rest| &rest[1..]) else {
+        let of_engine = sample.name.strip_prefix(engine);
+        let Some(name) = of_engine.and_then(|rest| rest.strip_prefix([':', '_'])) else {
             continue;
         };
         if scrape.model.is_none() {

@@ -211,8 +211,12 @@ fn sizes(context: &Context<'_>) -> String {
     let mut stages = context.facts.stages.iter();
     let trains = stages.any(|stage| stage.kind.is_training_only());
     let mut sizes = Vec::new();
+    // Of other models than those of text, images or both, the first size of the first input may count something else.
+    let is_guess = workload.infers("batch") && context.session.model.is_none();
     let batch = batch_of_update(context).or(workload.batch);
-    if let Some(size) = size(context, batch, |sizes| sizes.batch) {
+    let batch = batch.filter(|_| !is_guess);
+    let counts = |sizes: &Sizes| sizes.batch.filter(|_| !is_guess);
+    if let Some(size) = size(context, batch, counts) {
         sizes.push(words!(context, "headline.batch", size = size));
     }
     if let Some(size) = size(context, workload.prompt_tokens, |sizes| sizes.tokens) {

@@ -20,8 +20,8 @@ const CLASSES: usize = KernelClass::ALL.len();
 /// Share of the time of a group from which on a class represents it.
 const DOMINANT: Ratio = Ratio(0.95);
 
-/// Part of the names of PyTorch's kernels that only write.
-const FILL: &str = "FillFunctor";
+/// Parts of the names of PyTorch's kernels that only write, or add rows to others by their index.
+const APART: [&str; 2] = ["FillFunctor", "ReduceAdd"];
 
 /// GPU operations of the counted instances of a stage, of one process.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +38,9 @@ pub struct StageWork {
     pub kernels: Vec<(KernelId, u64, Ns)>,
     /// Operations and their time, by class.
     pub classes: [(u64, Ns); CLASSES],
-    /// Fills and their time, nanoseconds. They read nothing that another kernel wrote, and what follows writes a part of it.
-    pub fills: (u64, Ns),
+    /// The part of them that no kernel is fused with: fills read nothing that another kernel wrote, and what adds rows by
+    /// their index moves as many bytes as before.
+    pub apart: [(u64, Ns); CLASSES],
     /// Time that kernels keep if all consecutive ones that could be fused are, nanoseconds: of each run the shortest.
     /// One kernel for all still reads what the run reads and writes what it leaves.
     pub kept: Ns,
@@ -71,10 +72,9 @@ impl StageWork {
 
     /// The same of a class.
     pub fn fusible_of(&self, class: KernelClass) -> Ns {
-        match class {
-            KernelClass::Layout => self.time(class) - self.fills.1,
-            class if class.is_fusible() => self.time(class),
-            _ => Ns::ZERO,
+        match class.is_fusible() {
+            true => self.time(class) - self.apart[class as usize].1,
+            false => Ns::ZERO,
         }
     }
 
@@ -82,8 +82,10 @@ impl StageWork {
     pub fn removable(&self) -> u64 {
         let classes = KernelClass::ALL.into_iter();
         let fusible = classes.filter(|class| class.is_fusible());
-        let launches: u64 = fusible.map(|class| self.classes[class as usize].0).sum();
-        launches.saturating_sub(self.fills.0 + self.runs)
+        let launches =
+            |class: KernelClass| self.classes[class as usize].0 - self.apart[class as usize].0;
+        let launches: u64 = fusible.map(launches).sum();
+        launches.saturating_sub(self.runs)
     }
 
     /// The class that represents a group, because hardly anything else of it occurs.
@@ -121,15 +123,15 @@ impl StageWork {
 pub fn compute(context: &Context<'_>) -> Known<Vec<StageWork>> {
     let session = context.session;
     let mut by_kernel = vec![(0, Ns::ZERO); session.kernels.len()];
-    let is_fill = |kernel: KernelId| {
-        let class = context.facts.identities[kernel.index()].class;
-        class == KernelClass::Layout && session.kernel_name(kernel).contains(FILL)
+    let is_apart = |kernel: KernelId| {
+        let name = session.kernel_name(kernel);
+        APART.iter().any(|part| name.contains(part))
     };
-    let is_fill: Vec<bool> = session.kernels.ids().map(is_fill).collect();
+    let is_apart: Vec<bool> = session.kernels.ids().map(is_apart).collect();
     let passes = session.passes.ids();
     let lines = passes.flat_map(|pass| summaries(context.facts, pass));
     Ok(lines
-        .map(|line| stage_work(context, line.clone(), &is_fill, &mut by_kernel))
+        .map(|line| stage_work(context, line.clone(), &is_apart, &mut by_kernel))
         .collect())
 }
 
@@ -137,7 +139,7 @@ pub fn compute(context: &Context<'_>) -> Known<Vec<StageWork>> {
 fn stage_work(
     context: &Context<'_>,
     summary: Summary,
-    is_fill: &[bool],
+    is_apart: &[bool],
     by_kernel: &mut [(u64, Ns)],
 ) -> StageWork {
     let (session, facts) = (context.session, context.facts);
@@ -173,14 +175,15 @@ fn stage_work(
     let instances = summary.counted_instances(facts);
     let (mut kept, mut runs) = (Ns::ZERO, 0);
     for instance in instances {
-        let shortest = shortest(session, facts, is_fill, &instance.ops);
+        let shortest = shortest(session, facts, is_apart, &instance.ops);
         kept += shortest.iter().copied().sum::<Ns>();
         runs += shortest.len() as u64;
     }
-    let mut fills = (0, Ns::ZERO);
+    let mut apart = [(0, Ns::ZERO); CLASSES];
     for (kernel, launches, time) in &kernels {
-        if is_fill[kernel.index()] {
-            fills = (fills.0 + launches, fills.1 + *time);
+        if is_apart[kernel.index()] {
+            let sum = &mut apart[facts.identities[kernel.index()].class as usize];
+            *sum = (sum.0 + launches, sum.1 + *time);
         }
     }
     StageWork {
@@ -190,14 +193,14 @@ fn stage_work(
         busy,
         kernels,
         classes,
-        fills,
+        apart,
         kept,
         runs,
     }
 }
 
 /// The shortest kernel of each run of kernels that could be fused.
-fn shortest(session: &Session, facts: &Facts, is_fill: &[bool], ops: &[OpIndex]) -> Vec<Ns> {
+fn shortest(session: &Session, facts: &Facts, is_apart: &[bool], ops: &[OpIndex]) -> Vec<Ns> {
     let mut kept = Vec::new();
     // The shortest kernel of the run that is open on each stream.
     let mut open: BTreeMap<(GpuId, u64), Ns> = BTreeMap::new();
@@ -206,11 +209,11 @@ fn shortest(session: &Session, facts: &Facts, is_fill: &[bool], ops: &[OpIndex])
         let stream = (facts.ops.gpu[row], facts.ops.stream[row]);
         let duration = facts.ops.end[row].saturating_sub(facts.ops.start[row]);
         let kernel = facts.kernel(session, *op);
-        let fills = kernel.is_some_and(|kernel| is_fill[kernel.index()]);
+        let stays_apart = kernel.is_some_and(|kernel| is_apart[kernel.index()]);
         match facts.class(session, row) {
             // Between two kernels it keeps neither from being fused.
             KernelClass::Copy => {}
-            _ if fills => {}
+            _ if stays_apart => {}
             class if class.is_fusible() => {
                 let shortest = open.entry(stream).or_insert(duration);
                 *shortest = duration.min(*shortest);

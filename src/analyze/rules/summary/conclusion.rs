@@ -19,6 +19,7 @@ pub(super) fn conclusion(
     evidence: &Evidence<'_>,
     whole: Option<&Whole<'_>>,
     actions: &[Action<'_>],
+    unmeasured: Option<&str>,
 ) -> Option<String> {
     let whole = whole?;
     let context = Context::new(evidence.context, evidence.text);
@@ -39,7 +40,8 @@ pub(super) fn conclusion(
         last = Quantity::count(count as u64),
         many = (count > 1).then_some(""),
         one = (count == 1).then_some(""),
-        none = actions.is_empty().then_some(""),
+        none = (actions.is_empty() && unmeasured.is_none()).then_some(""),
+        unmeasured = unmeasured.filter(|_| actions.is_empty()),
     ))
 }
 

@@ -18,6 +18,9 @@ use crate::stage::StageLine;
 /// Share of measured iterations from which on a leaf needs an action or a reason.
 const LARGE: Ratio = Ratio(0.05);
 
+/// The same from which on a report is about what bounds it.
+const MOSTLY: Ratio = Ratio(0.5);
+
 /// A leaf of the account, summed over GPUs and ranks.
 pub(super) struct Leaf {
     stage: String,
@@ -115,6 +118,12 @@ impl Leaf {
             share = self.share,
             reason = self.reason.as_str(),
         )
+    }
+
+    /// What a kernel with most of the time is called, if only counters say what bounds it.
+    pub(super) fn unmeasured(&self, evidence: &Evidence<'_>) -> Option<String> {
+        let lacks_counters = self.reason == words!(evidence, "no_action.no_counters");
+        (lacks_counters && self.share >= MOSTLY).then(|| self.label(evidence))
     }
 
     fn is_busy(&self) -> bool {

@@ -69,11 +69,17 @@ pub(crate) fn summary(
     let actions = actions::first_actions(evidence, findings);
     let whole = whole::Whole::new(evidence, &actions);
     let figures = figures::figures(evidence, &actions, whole.as_ref());
+    let leaves = leaves::leaves(evidence, findings, &actions);
+    let unmeasured = leaves.first().and_then(|leaf| leaf.unmeasured(evidence));
     let mut content = SectionContent {
-        conclusion: conclusion::conclusion(evidence, whole.as_ref(), &actions),
+        conclusion: conclusion::conclusion(
+            evidence,
+            whole.as_ref(),
+            &actions,
+            unmeasured.as_deref(),
+        ),
         ..SectionContent::default()
     };
-    let leaves = leaves::leaves(evidence, findings, &actions);
     if actions.is_empty() {
         let line = bottom_line(evidence, findings, leaves.first());
         content
@@ -114,8 +120,10 @@ pub(crate) fn summary(
         ));
         content.datasets.push(table.rows(&leaves));
     }
+    // Contended atomics, for one, are no faster on a larger GPU.
     if let Some(faster) = whole
         .as_ref()
+        .filter(|_| unmeasured.is_none())
         .and_then(|whole| faster_gpus(evidence, whole))
     {
         content.blocks.push(Block::Prose(faster));

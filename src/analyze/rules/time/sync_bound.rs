@@ -70,9 +70,13 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let in_calls = idle.pool.causes.sum(&CAUSES).time();
     let calls = of_stage.map(|(_, sync)| sync.calls);
     let wait = name.map(Wait::of);
-    if wait == Some(Wait::Value) && stage.unprofiled.is_some() {
+    if wait == Some(Wait::Value) {
         // The host computes after the wait as before: what it saves is the wait.
-        lost.most = known::sooner(evidence, stage) * stage.counted;
+        let waits = match stage.unprofiled {
+            Some(_) => known::sooner(evidence, stage),
+            None => stage.waits,
+        };
+        lost.most = waits * stage.counted;
     }
     let is_wait = keeps_host(wait, idle);
     if is_wait {

@@ -70,13 +70,18 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let in_calls = idle.pool.causes.sum(&CAUSES).time();
     let calls = of_stage.map(|(_, sync)| sync.calls);
     let wait = name.map(Wait::of);
+    let mut launches = false;
     if wait == Some(Wait::Value) {
         // The host computes after the wait as before: what it saves is the wait.
         let waits = match stage.unprofiled {
             Some(_) => known::sooner(evidence, stage),
             None => stage.waits,
-        };
-        lost.most = waits * stage.counted;
+        } * stage.counted;
+        // Where it works for most of that time, its launches are what the GPU waits for.
+        launches = waits < lost.idle * LAUNCHES.rest();
+        if !launches {
+            lost.most = waits;
+        }
     }
     let is_wait = keeps_host(wait, idle);
     if is_wait {
@@ -110,6 +115,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Size) => draft
             .root("root_cause_size", "root_action_size")
             .advice("advice_size"),
+        Some(Wait::Value) if launches => draft
+            .root("root_cause_launches", "root_action_launches")
+            .only_if("root_if_launches")
+            .advice("advice_launches"),
         Some(Wait::Value) => draft
             .root("root_cause_value", "root_action_value")
             .advice("advice_value"),
@@ -123,6 +132,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::All) | None => draft,
     }
 }
+
+/// Share of the idle time after waits from which on the host spends it with its own work.
+const LAUNCHES: Ratio = Ratio(0.5);
 
 /// Waits of an iteration from which on they are a loop, which one operation on all elements replaces.
 const LOOP: f64 = 3.0;

@@ -20,7 +20,12 @@ pub(super) struct Coverage {
     pub(super) caveats: Vec<Vec<Inline>>,
     /// The share of the time.
     pub(super) line: Option<Vec<Inline>>,
+    /// Whether it is so low that it is the first caveat.
+    pub(super) is_low: bool,
 }
+
+/// Share of the captured time below which it is the first caveat.
+const LOW: Ratio = Ratio(0.9);
 
 /// What the figures are about, where the capture has a timeline.
 pub(super) fn coverage(evidence: &Evidence<'_>) -> Coverage {
@@ -46,6 +51,7 @@ pub(super) fn coverage(evidence: &Evidence<'_>) -> Coverage {
     Coverage {
         caveats,
         line: Some(sentence(evidence, account)),
+        is_low: Ratio::of(account.measured(), account.total()) < LOW,
     }
 }
 

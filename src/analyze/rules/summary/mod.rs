@@ -693,8 +693,8 @@ fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>])
     sentences.extend(remarks(findings, false));
     // The page says what its figures are about, whatever else there is to say.
     if let Some(line) = coverage.line {
-        let last = shown_caveats(actions) - 1;
-        sentences.insert(sentences.len().min(last), line);
+        let last = sentences.len().min(shown_caveats(actions) - 1);
+        sentences.insert(if coverage.is_low { 0 } else { last }, line);
     }
     sentences
 }

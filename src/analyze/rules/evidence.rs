@@ -231,21 +231,27 @@ impl<'a> Evidence<'a> {
 
     /// Adds the time in which earlier iterations of any stage of the process still run.
     fn add_overlaps(&mut self) {
+        // By process each start, with the last end of this span and all before it.
+        let mut running: BTreeMap<ProcessId, Vec<(Ns, Ns)>> = BTreeMap::new();
+        for stage in &self.stages {
+            let spans = running.entry(stage.process).or_default();
+            spans.extend(self.spans(stage));
+        }
+        for spans in running.values_mut() {
+            spans.sort_unstable();
+            let mut latest = None;
+            for (_, end) in spans {
+                *end = latest.unwrap_or(*end).max(*end);
+                latest = Some(*end);
+            }
+        }
         let mut overlaps = Vec::new();
         for stage in &self.stages {
-            let others = self.stages.iter();
-            let others = others.filter(|other| other.process == stage.process);
-            let mut spans: Vec<(Ns, Ns)> = others.flat_map(|other| self.spans(other)).collect();
-            spans.sort_unstable();
-            // The end of the span that ends last, of each and all before it.
-            let mut latest: Vec<Ns> = Vec::new();
-            for (_, end) in &spans {
-                latest.push(latest.last().map_or(*end, |last| (*last).max(*end)));
-            }
+            let spans = &running[&stage.process];
             let mut covered = Vec::new();
             for (start, end) in self.spans(stage) {
                 let earlier = spans.partition_point(|(other, _)| *other < start);
-                let until = latest[..earlier].last().copied().unwrap_or(start);
+                let until = spans[..earlier].last().map_or(start, |(_, end)| *end);
                 covered.push(until.min(end).saturating_sub(start).max(Ns::ZERO).time().0);
             }
             overlaps.push(median(&covered).map_or(Time::ZERO, Time));

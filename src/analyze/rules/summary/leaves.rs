@@ -28,6 +28,7 @@ pub(super) struct Leaf {
     time: Ns,
     share: Ratio,
     reason: String,
+    lacks_counters: bool,
 }
 
 /// Leaves of at least [`LARGE`] without an action, the one with the most time first.
@@ -45,7 +46,9 @@ pub(super) fn leaves(
         leaf.share >= LARGE && !actions.any(|action| leaf.is_of_action(evidence, action))
     });
     for leaf in &mut leaves {
-        leaf.reason = leaf.reason(evidence, findings);
+        let reason = leaf.reason(evidence, findings);
+        leaf.lacks_counters = reason.is_none();
+        leaf.reason = reason.unwrap_or_else(|| words!(evidence, "no_action.no_counters"));
     }
     leaves.arrange_by_key(|leaf| std::cmp::Reverse(leaf.time));
     leaves
@@ -87,6 +90,7 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
                 time: node.time,
                 share: Ratio::ZERO,
                 reason: String::new(),
+                lacks_counters: false,
             }),
         }
     }
@@ -122,8 +126,7 @@ impl Leaf {
 
     /// What a kernel with most of the time is called, if only counters say what bounds it.
     pub(super) fn unmeasured(&self, evidence: &Evidence<'_>) -> Option<String> {
-        let lacks_counters = self.reason == words!(evidence, "no_action.no_counters");
-        (lacks_counters && self.share >= MOSTLY).then(|| self.label(evidence))
+        (self.lacks_counters && self.share >= MOSTLY).then(|| self.label(evidence))
     }
 
     fn is_busy(&self) -> bool {
@@ -171,8 +174,8 @@ impl Leaf {
         })
     }
 
-    /// Why it has no action.
-    fn reason(&self, evidence: &Evidence<'_>, findings: &[Finding]) -> String {
+    /// Why it has no action; none of a kernel of which only counters would tell.
+    fn reason(&self, evidence: &Evidence<'_>, findings: &[Finding]) -> Option<String> {
         let about_stage = findings.iter().filter(|finding| {
             !finding.on_measurement && finding.scope.stage.as_ref() == Some(&self.stage)
         });
@@ -182,27 +185,27 @@ impl Leaf {
             is_of_kind && self.is_saved(&finding.parts, gain)
         });
         if let Some((finding, gain)) = found {
-            return words!(
+            return Some(words!(
                 evidence,
                 "no_action.found",
                 rule = evidence.text.rule(finding.id),
                 saved = gain.saved_ns,
                 whole = gain.of.as_str(),
                 of = gain.of_ns,
-            );
+            ));
         }
-        match self.kind {
-            NodeKind::Work(Work::Kernel(kernel)) => self.reason_of_kernel(evidence, kernel),
+        Some(match self.kind {
+            NodeKind::Work(Work::Kernel(kernel)) => return self.reason_of_kernel(evidence, kernel),
             NodeKind::Work(Work::Copy(_)) => words!(evidence, "no_action.copies"),
             NodeKind::Work(Work::Graph) => words!(evidence, "no_action.graph"),
             NodeKind::Cause(cause) => self.reason_of_idle(evidence, cause),
             _ => words!(evidence, "no_action.no_operation"),
-        }
+        })
     }
 
-    fn reason_of_kernel(&self, evidence: &Evidence<'_>, kernel: KernelId) -> String {
+    fn reason_of_kernel(&self, evidence: &Evidence<'_>, kernel: KernelId) -> Option<String> {
         if evidence.facts.identities[kernel.index()].class == KernelClass::Communication {
-            return words!(evidence, "no_action.collective");
+            return Some(words!(evidence, "no_action.collective"));
         }
         for stage in self.stages(evidence) {
             let limits = evidence.limits(stage).map(|limits| &limits.kernels);
@@ -217,7 +220,7 @@ impl Leaf {
                 let used = launch.sol.compute.into_iter().chain(memory);
                 let used = used.max_by(Percent::total_cmp);
                 let used = used.map(|used| Ratio(used.0 / 100.0));
-                return match limit.causes.is_empty() {
+                return Some(match limit.causes.is_empty() {
                     true if limit.is_small() => words!(
                         evidence,
                         "no_action.small_grid",
@@ -227,7 +230,7 @@ impl Leaf {
                     ),
                     true => words!(evidence, "no_action.sound", used = used),
                     false => words!(evidence, "no_action.small_fault", used = used),
-                };
+                });
             }
             let products = evidence.gemms(stage).into_iter();
             let products = products.chain(evidence.attention(stage));
@@ -243,10 +246,10 @@ impl Leaf {
             }
             if let Some(least) = least {
                 let share = Ratio::of(least, time.time());
-                return words!(evidence, "no_action.roofline", share = share);
+                return Some(words!(evidence, "no_action.roofline", share = share));
             }
         }
-        words!(evidence, "no_action.no_counters")
+        None
     }
 
     fn reason_of_idle(&self, evidence: &Evidence<'_>, cause: Cause) -> String {

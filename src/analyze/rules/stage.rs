@@ -24,7 +24,7 @@ pub(crate) const ALL: Ratio = Ratio(0.995);
 pub(crate) const SLOWED: Ratio = Ratio(1.10);
 
 /// Busy share below which, where the CPU explains most of the rest, the stage is as long as the CPU takes.
-const HALF_BUSY: Ratio = Ratio(0.50);
+pub(crate) const HALF_BUSY: Ratio = Ratio(0.50);
 
 /// How many times as long a launch takes at most under a profiler: 1.9 times was seen.
 const PROFILED: f64 = 2.0;

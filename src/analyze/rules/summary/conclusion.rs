@@ -3,7 +3,7 @@
 use super::actions::{self, Action, Effect};
 use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
-use crate::time::launch_bound::MOSTLY;
+use crate::stage::HALF_BUSY;
 use rooflens_analysis::time::idle::Verdict;
 use rooflens_document::Quantity;
 use rooflens_sections::{Context, headline};
@@ -58,7 +58,7 @@ fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> S
         let is_whole = is_only || action.others(actions::SIMILAR).next().is_some();
         let busy = whole.busy_share().filter(|_| is_whole);
         // What is busy for most of its time is not bound by the host, even if its longest wait is for launches.
-        if busy.unwrap_or(stage.reference_busy()) < MOSTLY {
+        if busy.unwrap_or(stage.reference_busy()) < HALF_BUSY {
             return words!(
                 evidence,
                 "summary.bound",

@@ -10,13 +10,10 @@ use crate::launching::{
 use crate::pauses;
 use crate::practices;
 use crate::rule::{Look, Outcome, Rule, Threshold};
-use crate::stage::StageLine;
+use crate::stage::{HALF_BUSY, StageLine};
 use rooflens_analysis::time::idle::{Cause, StageIdle, Verdict};
 use rooflens_document::{Finding, GainKind, Inline};
 use rooflens_units::{Ratio, Time};
-
-/// Busy share without the profiler from which on a stage is not launch-bound.
-pub(crate) const MOSTLY: Ratio = Ratio(0.5);
 
 pub(crate) static RULE: Rule = Rule::new(
     ID,
@@ -59,7 +56,7 @@ fn draft(
         ..finding
     };
     // The word is kept for stages of which launching takes the largest part, and the GPU works for less than half.
-    let is_bound = idle.verdict().0 == Verdict::Launch && stage.reference_busy() < MOSTLY;
+    let is_bound = idle.verdict().0 == Verdict::Launch && stage.reference_busy() < HALF_BUSY;
     let launches = idle.launches.per_step;
     let micro_batches = micro_batches(evidence, stage);
     let arguments = arguments! {

@@ -308,8 +308,8 @@ fn kernels() -> Dataset {
     let row = |n: usize| {
         let total = 900_000_000 / (n as i64 + 1);
         vec![
-            Cell::Name(kernel_name(n)),
-            Cell::Text(["GEMM", "attention", "elementwise"][n % 3].to_owned()),
+            Cell::Name(kernel_name(n).into()),
+            Cell::Text(["GEMM", "attention", "elementwise"][n % 3].into()),
             Cell::Int(84_868 / (n as i64 + 1)),
             Cell::Int(total),
             Cell::Float(total as f64 / 3.6e9),
@@ -342,11 +342,11 @@ fn stages() -> Dataset {
         "long enough to wrap: the range ends before the last kernel does, so its tail counts here";
     let row = |stage: &str, wall: i64, busy: f64, mfu: Option<f64>, note: &str| {
         vec![
-            Cell::Text(stage.to_owned()),
+            Cell::Text(stage.into()),
             Cell::Int(wall),
             Cell::Float(busy),
             Cell::from(mfu),
-            Cell::Text(note.to_owned()),
+            Cell::Text(note.into()),
         ]
     };
     Dataset {

@@ -32,7 +32,7 @@ impl Value {
     /// The value of a cell of a data set; `None` is a missing one.
     pub fn of(cell: &Cell) -> Option<Self> {
         Some(match cell {
-            Cell::Text(text) | Cell::Name(text) => Self::Text(text.clone()),
+            Cell::Text(text) | Cell::Name(text) => Self::Text(text.to_string()),
             Cell::Int(value) => Self::Int(*value),
             Cell::Float(value) | Cell::Quantity(Quantity { value, .. }) => Self::Float(*value),
             Cell::Flag(holds) => Self::Bool(*holds),

@@ -321,13 +321,13 @@ fn data_sets_of_the_report_are_tables_of_their_own_schema() {
         Column::text("covered", "Covered"),
     ];
     let gemm = [
-        Cell::Name("gemm".to_owned()),
+        Cell::Name("gemm".into()),
         Cell::Int(40),
         Cell::Float(0.8),
         Cell::Flag(true),
     ];
     let copy = [
-        Cell::Text("copy".to_owned()),
+        Cell::Text("copy".into()),
         Cell::Missing,
         Cell::Missing,
         Cell::Flag(false),

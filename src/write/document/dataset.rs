@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use ecow::EcoString;
 use rooflens_schemas::Unit;
 use rooflens_units::{Ns, Seconds};
 use serde::Serialize;
@@ -65,14 +66,14 @@ impl Column {
     }
 }
 
-/// A cell of a data set.
+/// A cell of a data set. Data sets of all metrics have millions: texts of up to 15 bytes take no memory of their own.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell {
     /// Words.
-    Text(String),
+    Text(EcoString),
     /// A name from the data; long ones are shortened on pages, whole in files.
-    Name(String),
+    Name(EcoString),
     /// A whole number in the column's unit.
     Int(i64),
     /// A number in the column's unit.
@@ -99,7 +100,7 @@ impl Cell {
     /// The cell as pages show it in a column of this unit.
     pub fn show(&self, unit: Unit) -> String {
         match self {
-            Self::Text(text) | Self::Name(text) => text.clone(),
+            Self::Text(text) | Self::Name(text) => text.to_string(),
             Self::Int(value) => Quantity::new(*value as f64, unit).to_string(),
             Self::Float(value) => Quantity::new(*value, unit).to_string(),
             Self::Quantity(quantity) => quantity.to_string(),
@@ -112,7 +113,7 @@ impl Cell {
     /// the noise of the arithmetic behind them.
     pub fn plain(&self) -> String {
         match self {
-            Self::Text(text) | Self::Name(text) => text.clone(),
+            Self::Text(text) | Self::Name(text) => text.to_string(),
             Self::Int(value) => value.to_string(),
             Self::Float(value) | Self::Quantity(Quantity { value, .. }) => digits(*value),
             Self::Flag(holds) => yes_or_no(*holds).to_owned(),
@@ -138,13 +139,13 @@ fn flag<S: serde::Serializer>(holds: &bool, serializer: S) -> Result<S::Ok, S::E
 
 impl From<&str> for Cell {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        Self::Text(text.into())
     }
 }
 
 impl From<String> for Cell {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        Self::Text(text.into())
     }
 }
 

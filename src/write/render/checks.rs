@@ -211,7 +211,7 @@ mod tests {
     /// A critical finding with everything that its formats must not read as their own, and a note.
     fn report() -> Report {
         let columns = ["finding", "rule", "severity", "statement", "advice"];
-        let row = |cells: [&str; 5]| cells.map(|text| Cell::Text(text.to_owned())).to_vec();
+        let row = |cells: [&str; 5]| cells.map(|text| Cell::Text(text.into())).to_vec();
         let rows = vec![
             row([
                 "Idle: a, b",

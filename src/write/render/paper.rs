@@ -252,7 +252,7 @@ mod tests {
         let view = View::new("kernels", "Kernels", &["kernel"], rows.len());
         let rows = rows
             .into_iter()
-            .map(|name| vec![Cell::Name(name)])
+            .map(|name| vec![Cell::Name(name.into())])
             .collect();
         let dataset = Dataset {
             id: "kernels",

@@ -529,7 +529,7 @@ mod tests {
         // A row is 0.7 × 8 pt of capitals between 2.7 pt each; 1.2 × 8 + 1.4 comes to the same 11.0.
         assert!((height(rows(9)) - 110.0).abs() < 0.5);
         let name = "void kernel<".to_owned() + &"half, ".repeat(60) + ">";
-        let long = height(vec![vec![Cell::Name(name), Cell::Int(5)]]);
+        let long = height(vec![vec![Cell::Name(name.into()), Cell::Int(5)]]);
         // 373 characters of 4.32 pt on lines of at most 482 pt: four at least.
         assert!(long > 11.0 + 4.0 * 9.6 && long < 100.0, "{long}");
     }
@@ -547,7 +547,7 @@ mod tests {
     #[test]
     fn long_names_fit_their_column_unless_they_are_wanted_whole() {
         let name = "void kernel<".to_owned() + &"half, ".repeat(60) + ">";
-        let dataset = dataset(vec![vec![Cell::Name(name.clone()), Cell::Int(5)]]);
+        let dataset = dataset(vec![vec![Cell::Name(name.as_str().into()), Cell::Int(5)]]);
         let short =
             Table::new(&Report::default(), &dataset, &view(0, 9), Names::Shortened).unwrap();
         let total = short.columns[1].width;

@@ -416,7 +416,7 @@ fn stages_come_first_then_the_gravest_then_the_largest() {
         .find(|dataset| dataset.id == "rules")
         .unwrap();
     assert_eq!(rules.rows.len(), super::rules().count());
-    assert_eq!(rules.rows[1][2], Cell::Text("found 2".to_owned()));
+    assert_eq!(rules.rows[1][2], Cell::Text("found 2".into()));
 }
 
 #[test]
@@ -510,7 +510,7 @@ fn the_table_of_outcomes_has_what_was_found_first_and_one_row_a_reason() {
         (rule("sync-bound"), Outcome::PASSED),
     ];
     let text = |cell: &Cell| match cell {
-        Cell::Text(text) => text.clone(),
+        Cell::Text(text) => text.to_string(),
         _ => String::new(),
     };
     let made = Made::default();

@@ -91,7 +91,7 @@ fn holder_rows(memory: &DeviceMemory) -> impl Iterator<Item = HolderRow<'_>> {
         allocations: None,
         bytes,
     });
-    let name = |text: &String| Some(Cell::Name(text.clone())).filter(|_| !text.is_empty());
+    let name = |text: &String| Some(Cell::Name(text.as_str().into())).filter(|_| !text.is_empty());
     let holders = memory.held.holders.iter().map(move |holder| HolderRow {
         memory,
         operator: name(&holder.operator).unwrap_or_else(|| "outside of operators".into()),

@@ -72,7 +72,7 @@ fn a_state_holds_until_the_next_event() {
     let unused = metric(&content, "memory_fragmentation", Some("prefill")).unwrap();
     assert!((unused - 0.25).abs() < 1e-12, "{unused}");
     let of = |id: &str| column(dataset(&content, "memory"), id)[1].clone();
-    assert_eq!(of("stage"), Cell::Text("prefill".to_owned()));
+    assert_eq!(of("stage"), Cell::Text("prefill".into()));
     assert_eq!(
         of("peak_time_ns"),
         Cell::Int(150),

@@ -52,7 +52,7 @@ fn the_keys_of_a_loop_grow_and_its_steps_are_one_row() {
             .collect()
     };
     assert_eq!(dataset.rows.len(), 2);
-    let text = |text: &str| Cell::Text(text.to_owned());
+    let text = |text: &str| Cell::Text(text.into());
     assert_eq!(
         cells(
             0,

@@ -120,13 +120,13 @@ const fn color(category: Category) -> Color {
 fn name_of(session: &Session, subject: &Subject) -> Cell {
     let text = |id| session.text(id);
     match subject {
-        Subject::Kernel(name) => Cell::Name(name.clone()),
-        Subject::Copy(kind) => Cell::Name(kind.label().to_owned()),
-        Subject::Graph => Cell::Name("CUDA graph".to_owned()),
+        Subject::Kernel(name) => Cell::Name(name.as_str().into()),
+        Subject::Copy(kind) => Cell::Name(kind.label().into()),
+        Subject::Graph => Cell::Name("CUDA graph".into()),
         Subject::Gap => Cell::from("between operations"),
-        Subject::Launch => Cell::Name("call to operation".to_owned()),
-        Subject::Call(call) => Cell::Name(text(*call).to_owned()),
-        Subject::Return(call) => Cell::Name(format!("return of {}", text(*call))),
+        Subject::Launch => Cell::Name("call to operation".into()),
+        Subject::Call(call) => Cell::Name(text(*call).into()),
+        Subject::Return(call) => Cell::Name(format!("return of {}", text(*call)).into()),
         Subject::Host => Cell::from("between CUDA calls"),
         Subject::Unknown => Cell::from("before the first known call"),
     }

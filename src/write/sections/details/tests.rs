@@ -84,12 +84,12 @@ fn the_limiter_is_the_least_limit_and_none_at_full_occupancy() {
         let content = content(&session(&[("k", &metrics)]));
         cell(&content, LAUNCHES, 0, "limiter")
     };
-    assert_eq!(limited(37.5, 8.0), Cell::Text("registers".to_owned()));
+    assert_eq!(limited(37.5, 8.0), Cell::Text("registers".into()));
     assert_eq!(
         limited(37.5, 2.0),
-        Cell::Text("registers, shared memory".to_owned())
+        Cell::Text("registers, shared memory".into())
     );
-    assert_eq!(limited(100.0, 8.0), Cell::Text("none".to_owned()));
+    assert_eq!(limited(100.0, 8.0), Cell::Text("none".into()));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn warp_states_are_shares_and_unknown_ones_are_other() {
     assert!(near(share("stall_other_share"), 0.3) && near(share("stall_wait_share"), 0.0));
     assert_eq!(
         cell(&content, tables::GROUPS, 0, "top_stall"),
-        Cell::Text("long scoreboard".to_owned())
+        Cell::Text("long scoreboard".into())
     );
     let plural = [(
         "",
@@ -175,7 +175,7 @@ fn a_rule_saves_its_largest_global_estimate_times_the_duration() {
     // 1 µs · 50 % + 3 µs · 20 %, of 4 µs.
     assert_eq!(
         cell(&content, tables::RULES, 0, "rule"),
-        Cell::Text("Grid".to_owned())
+        Cell::Text("Grid".into())
     );
     assert!(near(at(0, "saved_ns"), 1100.0) && near(at(0, "saved_share"), 0.275));
     assert!(near(at(0, "launches"), 2.0));
@@ -206,7 +206,7 @@ fn histograms_count_launches_and_their_time() {
     let (launches, times) = (column(all, "launches"), numbers(all, "time_ns"));
     let figures = column(all, "figure");
     let own = figures.iter().enumerate();
-    let own = own.filter(|(_, id)| **id == Cell::Text("achieved_occupancy_percent".to_owned()));
+    let own = own.filter(|(_, id)| **id == Cell::Text("achieved_occupancy_percent".into()));
     let bins: Vec<_> = own
         .map(|(row, _)| (launches[row].plain(), times[row].round()))
         .collect();

@@ -82,7 +82,7 @@ fn ranges_that_are_no_stage_are_shown_without_a_metric() {
     let pace = dataset(&found, "pace");
     assert_eq!(
         column(pace, "stage")[1..],
-        [Cell::Name("step (host)".to_owned())]
+        [Cell::Name("step (host)".into())]
     );
     assert_eq!(column(pace, "n")[1..], [Cell::Int(10)]);
 }

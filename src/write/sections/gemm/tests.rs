@@ -67,7 +67,7 @@ fn a_memory_bound_product_against_the_bandwidth() {
     let cell = |id: &str| column(dataset(&content, "gemms"), id)[0].clone();
     assert_eq!(
         (cell("bound"), cell("flops")),
-        (Cell::Text("memory".to_owned()), Cell::Float(4_194_304.0))
+        (Cell::Text("memory".into()), Cell::Float(4_194_304.0))
     );
     // 64 outputs are one tile of 64, 8 tokens one of 8; rows of N and of K are multiples of 16 bytes.
     assert_eq!(

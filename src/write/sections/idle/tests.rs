@@ -24,19 +24,16 @@ fn the_longest_gaps_say_where_the_host_was() {
     );
     let found = show(&SECTION, &session);
     let of = |id| column(dataset(&found, "gaps"), id)[0].clone();
-    assert_eq!(
-        of("frame"),
-        Cell::Name("run/data.py:7(__next__)".to_owned())
-    );
+    assert_eq!(of("frame"), Cell::Name("run/data.py:7(__next__)".into()));
     assert_eq!(
         (of("start_ns"), of("length_ns")),
         (Cell::Int(10), Cell::Int(200_020))
     );
-    assert_eq!(of("cause"), Cell::Text("host code".to_owned()));
+    assert_eq!(of("cause"), Cell::Text("host code".into()));
     // The middle of the pause from 10 to 200 020 is 100 015.
-    assert_eq!(of("host"), Cell::Text("read".to_owned()));
-    assert_eq!(of("path"), Cell::Name("decode / layer".to_owned()));
-    assert_eq!(of("issued_by"), Cell::Name("cudaLaunchKernel".to_owned()));
+    assert_eq!(of("host"), Cell::Text("read".into()));
+    assert_eq!(of("path"), Cell::Name("decode / layer".into()));
+    assert_eq!(of("issued_by"), Cell::Name("cudaLaunchKernel".into()));
 }
 
 /// The queue of three launches: calls return at 5, 6 and 7, kernels begin at 10, 20 and 30.
@@ -87,6 +84,6 @@ fn gains_are_listed_from_the_greatest() {
         "no launching gaps",
         "no gaps because of the host",
     ];
-    assert_eq!(whats, expected.map(|what| Cell::Text(what.to_owned())));
+    assert_eq!(whats, expected.map(|what| Cell::Text(what.into())));
     assert_eq!(metric(&found, "bound_launching", |_| true), Some(85.0));
 }

@@ -61,7 +61,7 @@ fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
     assert_eq!(column(kernels, "count")[0], Cell::Int(2));
     assert_eq!(
         column(kernels, "name")[1],
-        Cell::Name("solver(int)".to_owned()),
+        Cell::Name("solver(int)".into()),
         "ties by name"
     );
     assert_eq!(metric(&content, "kernel_time", None), Some(100.0));
@@ -70,7 +70,7 @@ fn kernels_are_sorted_by_total_and_shares_are_of_the_pass() {
     let libraries = dataset(&content, "kernel_libraries");
     assert_eq!(
         column(libraries, "library")[0],
-        Cell::Text("cuBLASLt".to_owned())
+        Cell::Text("cuBLASLt".into())
     );
     assert_eq!(
         column(libraries, "total_ns"),
@@ -170,7 +170,7 @@ fn ranks_have_classes_of_their_own() {
     assert_eq!(shares, [(Some(0), 0.25), (Some(1), 0.5)]);
     // As the other data sets of stages, so that rules find a stage's rows in all.
     let stages = column(dataset(&content, "stage_kernels"), "stage");
-    assert_eq!(stages[0], Cell::Text("decode · rank 0".to_owned()));
+    assert_eq!(stages[0], Cell::Text("decode · rank 0".into()));
 }
 
 #[test]

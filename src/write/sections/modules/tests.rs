@@ -51,7 +51,7 @@ fn modules_are_listed_in_the_order_of_their_tree() {
     assert_eq!((views(&content).len(), charts(&content)), (1, 2));
     let data = dataset(&content, "modules");
     // The one copy is of the mlp; the head has no work.
-    let paths = ["layers.*", "layers.* / mlp", "head"].map(|path| Cell::Name(path.to_owned()));
+    let paths = ["layers.*", "layers.* / mlp", "head"].map(|path| Cell::Name(path.into()));
     assert_eq!(column(data, "path"), paths);
     assert_eq!(column(data, "device_total_ns")[0], Cell::Int(10));
     assert_eq!(column(data, "device_self_ns")[0], Cell::Int(0));

@@ -70,14 +70,11 @@ fn the_table_is_sorted_by_duration_and_holds_both_rules() {
     let content = content(&two_launches(), Classifier::Seed);
     let kernels = dataset(&content, "profiled_kernels");
     let cell = |row: usize, id: &str| column(kernels, id)[row].clone();
-    assert_eq!(cell(0, "name"), Cell::Name("wide".to_owned()));
-    assert_eq!(cell(0, "bound"), Cell::Text("dram-bound".to_owned()));
-    assert_eq!(cell(1, "bound"), Cell::Text("latency-bound".to_owned()));
-    assert_eq!(cell(1, "bound_reason"), Cell::Text("small grid".to_owned()));
-    assert_eq!(
-        cell(1, "bound_seed"),
-        Cell::Text("compute-bound".to_owned())
-    );
+    assert_eq!(cell(0, "name"), Cell::Name("wide".into()));
+    assert_eq!(cell(0, "bound"), Cell::Text("dram-bound".into()));
+    assert_eq!(cell(1, "bound"), Cell::Text("latency-bound".into()));
+    assert_eq!(cell(1, "bound_reason"), Cell::Text("small grid".into()));
+    assert_eq!(cell(1, "bound_seed"), Cell::Text("compute-bound".into()));
     assert_eq!(cell(0, "waves"), Cell::Missing);
     let view = content.blocks.iter().find_map(|block| match block {
         Block::Table(view) if view.dataset == "profiled_kernels" => Some(view),
@@ -137,7 +134,7 @@ fn classes_are_counted_and_weighted_by_time_by_both_rules() {
     let cell = |bound: &str, id: &str| {
         let at = bounds
             .iter()
-            .position(|own| *own == Cell::Text(bound.to_owned()))
+            .position(|own| *own == Cell::Text(bound.into()))
             .unwrap();
         numbers(classes, id)[at]
     };

@@ -17,7 +17,7 @@ fn section(events: &[&str]) -> SectionContent {
 
 /// The cell of an operator in a column.
 fn cell(dataset: &Dataset, operator: &str, id: &str) -> Cell {
-    let name = Cell::Name(operator.to_owned());
+    let name = Cell::Name(operator.into());
     let row = dataset.rows.iter().position(|row| row[0] == name).unwrap();
     column(dataset, id)[row].clone()
 }
@@ -76,7 +76,7 @@ fn flops_are_counted_once_at_the_innermost_operator_with_a_formula() {
     let shapes = dataset(&content, "operator_shapes");
     assert_eq!(
         cell(shapes, "aten::mm", "shapes"),
-        Cell::Name("[[8,32],[32,16]]".to_owned())
+        Cell::Name("[[8,32],[32,16]]".into())
     );
 }
 
@@ -161,10 +161,10 @@ fn operators_are_listed_by_device_time_and_again_by_host_time() {
         launch 1_010..1_020 -> gemm_kernel 2_000..9_000
     "]);
     let first = |id: &str| column(dataset(&content, id), "name")[0].clone();
-    assert_eq!(first("operators"), Cell::Name("slow_on_device".to_owned()));
+    assert_eq!(first("operators"), Cell::Name("slow_on_device".into()));
     assert_eq!(
         first("operators_by_host"),
-        Cell::Name("slow_on_host".to_owned())
+        Cell::Name("slow_on_host".into())
     );
 }
 
@@ -181,7 +181,7 @@ fn calls_without_gpu_work_within_are_told_apart_from_those_with() {
     let quiet = dataset(&content, "operators_without_gpu_work");
     assert_eq!(
         column(quiet, "name"),
-        ["aten::to", "aten::view"].map(|name| Cell::Name(name.to_owned()))
+        ["aten::to", "aten::view"].map(|name| Cell::Name(name.into()))
     );
     let of = |column| cell(quiet, "aten::to", column);
     assert_eq!(

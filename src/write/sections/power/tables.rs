@@ -35,7 +35,7 @@ pub(super) fn add(context: &Context<'_>, power: &Power, content: &mut SectionCon
     let stages = power.stages.iter().map(|sum| {
         let stage = &context.facts.stages[sum.stage];
         Row {
-            what: Cell::Name(stage.name.clone()),
+            what: Cell::Name(stage.name.as_str().into()),
             pass: Some(session.pass_name(stage.pass)),
             device: sum.device,
             figures: &sum.figures,

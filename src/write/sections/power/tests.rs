@@ -76,7 +76,7 @@ fn the_whole_period_has_mean_energy_and_throttled_share() {
     assert_eq!(reasons.rows.len(), 1, "idling is no reason");
     assert_eq!(
         cell(reasons, 0, "reason"),
-        Cell::Name("sw_power_cap".to_owned())
+        Cell::Name("sw_power_cap".into())
     );
 }
 
@@ -251,12 +251,9 @@ fn rows_of_several_passes_name_them() {
     let reasons = dataset(&found, "throttle_reasons");
     assert_eq!(
         cell(reasons, 0, "samples_of"),
-        Cell::Name("baseline".to_owned())
+        Cell::Name("baseline".into())
     );
-    assert_eq!(
-        cell(reasons, 1, "samples_of"),
-        Cell::Name("nsys".to_owned())
-    );
+    assert_eq!(cell(reasons, 1, "samples_of"), Cell::Name("nsys".into()));
     assert!(
         !shown(&found, "power").contains(&"pass"),
         "no row of a stage"

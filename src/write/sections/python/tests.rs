@@ -29,7 +29,7 @@ const TRAINING: &str = "pass torch operators
 ";
 
 fn ints(dataset: &Dataset, function: &str, columns: &[&str]) -> Vec<i64> {
-    let name = Cell::Name(function.to_owned());
+    let name = Cell::Name(function.into());
     let row = dataset.rows.iter().position(|row| row[0] == name).unwrap();
     let int = |id: &&str| match column(dataset, id)[row] {
         Cell::Int(value) => value,
@@ -88,7 +88,7 @@ fn functions_are_listed_by_device_time_and_again_by_host_time() {
     );
     let order = column(dataset(&content, "python_functions"), "function");
     let expected = ["example/loss.py:1(loss)", "example/train.py:9(main)"];
-    assert_eq!(order[1..], expected.map(|name| Cell::Name(name.to_owned())));
+    assert_eq!(order[1..], expected.map(|name| Cell::Name(name.into())));
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_grid_that_the_stage_lacks_is_said() {
         dataset(&show(&SECTION, &session), "representativeness"),
         "verdict",
     );
-    let lacks = Cell::Text(verdict(Likeness::NoGrid, "", "whole capture"));
+    let lacks = Cell::Text(verdict(Likeness::NoGrid, "", "whole capture").into());
     assert!(verdicts.contains(&lacks), "{verdicts:?}");
 }
 

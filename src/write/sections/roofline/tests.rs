@@ -114,7 +114,7 @@ fn a_kernel_without_operations_is_listed_beside_the_plot() {
     // The copy in no roofline; the product in none of L2 and L1, where nothing was counted.
     assert_eq!(unplotted.rows.len(), 3);
     let reason = Catalogue::english().line("roofline.unplotted.no_flops", &[]);
-    assert!(column(unplotted, "reason").contains(&Cell::Text(reason)));
+    assert!(column(unplotted, "reason").contains(&Cell::Text(reason.into())));
     assert!((numbers(unplotted, "time_share")[2] - 0.2).abs() < 1e-12);
 }
 

@@ -19,7 +19,7 @@ fn waits_outside_of_stages_come_after_those_within() {
     let found = show(&SECTION, &session);
     let data = dataset(&found, "synchronization");
     let (stages, calls) = (column(data, "stage"), column(data, "call"));
-    let name = |name: &str| Cell::Name(name.to_owned());
+    let name = |name: &str| Cell::Name(name.into());
     // The gap [-8 000, 10) is charged to the first call, [100, 130) to the second.
     assert_eq!(stages, [name("decode"), Cell::Missing]);
     assert_eq!(

@@ -425,8 +425,7 @@ impl<'a> Writer<'a> {
             Block::List(texts) => format!("<ol>\n{}</ol>\n", entries(texts)),
             Block::Bullets(texts) => format!("<ul>\n{}</ul>\n", entries(texts)),
             Block::Code(code) => {
-                let code = code.strip_suffix('\n').unwrap_or(code);
-                format!("<pre>{}</pre>\n", escape(code))
+                format!("<pre>{}</pre>\n", escape_lines(code))
             }
             Block::Finding(finding) => return self.finding(finding),
             Block::Tiles(tiles) => self::tiles(tiles),
@@ -737,6 +736,12 @@ fn tiles(tiles: &[Tile]) -> String {
     list + "</dl>\n"
 }
 
+/// Code with its line breaks, which elsewhere are no text.
+fn escape_lines(code: &str) -> String {
+    let lines: Vec<String> = code.lines().map(escape).collect();
+    lines.join("\n")
+}
+
 /// What to do, with the code to copy.
 fn actions(page: &Page, cards: &[ActionCard]) -> String {
     let mut list = "<ol class=\"actions\">\n".to_owned();
@@ -744,7 +749,7 @@ fn actions(page: &Page, cards: &[ActionCard]) -> String {
         let snippet = match &card.snippet {
             Some(code) => format!(
                 "<pre tabindex=\"0\"><code>{}</code></pre>\n",
-                escape(code.trim_end())
+                escape_lines(code.trim_end())
             ),
             None => String::new(),
         };

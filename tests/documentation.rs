@@ -152,6 +152,7 @@ fn row(def: &MetricDef) -> String {
         Unit::Joules => "J",
         Unit::TokensPerSecond => "tokens/s",
         Unit::ImagesPerSecond => "images/s",
+        Unit::SamplesPerSecond => "samples/s",
         Unit::RequestsPerSecond => "requests/s",
         Unit::One => "1",
         other => panic!("{}: a symbol for {other:?}", def.id),

@@ -150,6 +150,8 @@ pub enum Unit {
     TokensPerSecond,
     /// Images per second.
     ImagesPerSecond,
+    /// Samples per second.
+    SamplesPerSecond,
     /// Requests per second.
     RequestsPerSecond,
 }

@@ -71,7 +71,7 @@ pub fn is_symbol(word: &str) -> bool {
 }
 
 /// The units that have a symbol.
-const UNITS: [Unit; 14] = [
+const UNITS: [Unit; 15] = [
     Unit::Ratio,
     Unit::Nanoseconds,
     Unit::Bytes,
@@ -85,6 +85,7 @@ const UNITS: [Unit; 14] = [
     Unit::Celsius,
     Unit::TokensPerSecond,
     Unit::ImagesPerSecond,
+    Unit::SamplesPerSecond,
     Unit::RequestsPerSecond,
 ];
 
@@ -99,9 +100,7 @@ impl fmt::Display for Quantity {
         let number = match self.unit {
             Unit::Ratio | Unit::Percent => percent(value),
             Unit::Count => grouped(value, 0),
-            Unit::TokensPerSecond | Unit::ImagesPerSecond if value.abs() >= 999.5 => {
-                grouped(rounded(value), 0)
-            }
+            unit if is_items_per_second(unit) && value.abs() >= 999.5 => grouped(rounded(value), 0),
             _ => significant(value, 3),
         };
         f.write_str(&number)?;
@@ -111,6 +110,14 @@ impl fmt::Display for Quantity {
             write!(f, " {symbol}")
         }
     }
+}
+
+/// Whether a rate counts items, which are grouped by thousands instead of scaled.
+const fn is_items_per_second(unit: Unit) -> bool {
+    matches!(
+        unit,
+        Unit::TokensPerSecond | Unit::ImagesPerSecond | Unit::SamplesPerSecond
+    )
 }
 
 /// Powers of a unit, the largest first, and last the unit itself.
@@ -162,6 +169,7 @@ const fn scales(unit: Unit) -> &'static [(f64, &'static str)] {
         Unit::Celsius => &[(1.0, "°C")],
         Unit::TokensPerSecond => &[(1.0, "tokens/s")],
         Unit::ImagesPerSecond => &[(1.0, "images/s")],
+        Unit::SamplesPerSecond => &[(1.0, "samples/s")],
         Unit::RequestsPerSecond => &[(1.0, "requests/s")],
     }
 }
@@ -233,8 +241,7 @@ impl Scale {
         if self.unit == Unit::Count {
             return grouped(value, 0);
         }
-        let is_rate = matches!(self.unit, Unit::TokensPerSecond | Unit::ImagesPerSecond);
-        if is_rate && value.abs() >= 999.5 {
+        if is_items_per_second(self.unit) && value.abs() >= 999.5 {
             return grouped(rounded(value), 0);
         }
         let (scaled, decimals) = (value / self.factor, self.decimals);

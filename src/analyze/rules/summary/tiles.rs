@@ -6,6 +6,7 @@ use super::conclusion::name_of;
 use super::figures::{self, Request};
 use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
+use crate::imbalances::uneven_stages;
 use crate::stage::StageLine;
 use rooflens_analysis::utilization::mfu::Ceiling;
 use rooflens_document::{Cell, Inline, Quantity, Table, Tile};
@@ -136,8 +137,8 @@ fn unprofiled(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Time> {
     Some(sum)
 }
 
-/// Tokens or images per second: of a step by what its largest stage processes, of other wholes by its decode stage, or else
-/// by the longest that has such a rate.
+/// Tokens or images per second: of a step by what its largest stage processes, or else in samples of its batch; of other
+/// wholes by its decode stage, or else by the longest that has such a rate.
 fn throughput(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
     let rate = |stage: &StageLine| figures::utilization(evidence, stage)?.throughput().ok();
     let name_after = after(evidence, whole);
@@ -152,7 +153,8 @@ fn throughput(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
                 most = Some((count, unit));
             }
         }
-        let (count, unit) = most?;
+        let samples = || samples(evidence).map(|samples| (samples * 1e9, Unit::SamplesPerSecond));
+        let (count, unit) = most.or_else(samples)?;
         let rate = |time: Time| Quantity::new(count / time.0.max(1.0), unit);
         let mut others = Vec::new();
         if let Some(name) = name_after {
@@ -183,6 +185,26 @@ fn throughput(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Tile> {
         now: Quantity::new(now, unit),
         others,
     })
+}
+
+/// Samples per GPU in a training step, as the workload states them. If ranks have unequal batches, the mean of two; it is not
+/// known for more ranks.
+fn samples(evidence: &Evidence<'_>) -> Option<f64> {
+    let workload = &evidence.session.workload;
+    // Without a model, the first size of the first input may count something else.
+    if workload.infers("batch") && evidence.session.model.is_none() {
+        return None;
+    }
+    for (_, imbalance) in uneven_stages(evidence) {
+        let rows = imbalance.work.as_ref().and_then(|work| work.rows);
+        if let Some((slowest, fastest)) = rows.filter(|(slowest, fastest)| slowest != fastest) {
+            let length = workload.prompt_tokens.filter(|length| *length > 0)?;
+            let is_whole = slowest.is_multiple_of(length) && fastest.is_multiple_of(length);
+            let mean = (slowest + fastest) as f64 / (2 * length) as f64;
+            return (imbalance.ranks == 2 && is_whole).then_some(mean);
+        }
+    }
+    workload.batch.map(|batch| batch as f64)
 }
 
 /// Model FLOPs ÷ (time × specified rate), of all stages of a step, else of the stage with the most.

@@ -438,7 +438,7 @@ fn glossary(report: &mut Report, group: &str) {
     let mut terms = Vec::new();
     for line in text.group(group).into_values() {
         if let Some((term, meaning)) = line.split_once(text.colon())
-            && used.contains(&term.to_lowercase())
+            && uses(&used, &term.to_lowercase())
         {
             terms.push((term.to_owned(), vec![meaning.into()]));
         }
@@ -448,6 +448,14 @@ fn glossary(report: &mut Report, group: &str) {
         let blocks = vec![Block::Facts(terms)];
         add(&mut report.sections, "glossary", title, blocks);
     }
+}
+
+/// Whether a text has a term that is no end of a longer word: "unbalanced" is not "balanced".
+fn uses(text: &str, term: &str) -> bool {
+    let is_in_word =
+        |start: usize| text[..start].ends_with(|before: char| before.is_ascii_alphabetic());
+    text.match_indices(term)
+        .any(|(start, _)| !is_in_word(start))
 }
 
 /// The words of a block, without the cells of tables.

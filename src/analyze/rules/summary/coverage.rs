@@ -102,16 +102,17 @@ fn sentence(evidence: &Evidence<'_>, account: &Account) -> Vec<Inline> {
 fn unmeasured(evidence: &Evidence<'_>, account: &Account) -> Vec<String> {
     let total = account.total();
     let mut stages = Vec::new();
-    for (index, node) in account.nodes.iter().enumerate() {
+    for node in &account.nodes {
         let share = Ratio::of(node.time, total);
-        if !matches!(node.kind, NodeKind::Stage(..)) || share < NAMED {
+        let NodeKind::Stage(stage, process) = node.kind else {
             continue;
-        }
-        let is_measured = account.children(index).any(|(_, child)| match child.kind {
-            NodeKind::Phase(phase) => phase.is_measured(),
-            _ => false,
+        };
+        // Iterations inside another stage have figures, too.
+        let mut summaries = evidence.facts.run_summaries();
+        let is_measured = summaries.any(|summary| {
+            (summary.stage, summary.process) == (stage, process) && summary.counted > 0
         });
-        if !is_measured {
+        if share >= NAMED && !is_measured {
             let name = node.kind.name(evidence.session, evidence.facts);
             stages.push(format!("{name} ({})", Quantity::from(share)));
         }

@@ -169,7 +169,10 @@ pub fn bound_of_kernel(
     for group in of_kernel.by_ref() {
         time += group.sum.time;
         least = least.zip(group.sum.least).map(|(sum, least)| sum + least);
-        bound = bound.or(group.sum.bound().map(ProductBound::label));
+        bound = bound.or(group.sum.bound().map(|bound| match bound {
+            ProductBound::Compute => "compute-bound",
+            ProductBound::Memory => "memory-bound",
+        }));
     }
     let share = least.filter(|_| time > Ns::ZERO);
     let share = share.map(|least| Ratio::of(least, time.time()));

@@ -61,11 +61,13 @@ pub(super) fn draw(page: &Page, chart: &Tracks) -> Drawn<Pt> {
     stack(page, top - Pt(2.0) + title, &shared, &rows)
 }
 
+/// Tracks are lower the more there are, so that the chart takes at most two fifths of a page: higher ones would leave the page
+/// before them half empty.
 fn height(chart: &Tracks) -> Pt {
-    if chart.tracks.len() > 1 {
-        TRACK
-    } else {
-        LONE_TRACK
+    match chart.tracks.len() {
+        0 | 1 => LONE_TRACK,
+        2 | 3 => TRACK,
+        _ => LOW_TRACK,
     }
 }
 

@@ -4,14 +4,14 @@ use rooflens_analysis::Context;
 use rooflens_document::chart::{Bar, Color, Part as Legend, Plot, StackedBars};
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
-    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, method, say, words,
+    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, Tile, method, say, words,
 };
 use rooflens_schemas::Unit;
 
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Count, Ratio, Time};
 
 use super::stage::{CAST_LAUNCHES, GAP, OTHER_HOST, OTHER_HOST_RUN, OTHER_RUN};
-use super::{Bound, Change, Interval, Kernel, Part, Stage, StageProjection};
+use super::{Bound, Change, Interval, Kernel, Part, Stage, StageProjection, project};
 use crate::document::price_per_million;
 
 /// Rows of the table of parts that a page shows.
@@ -49,12 +49,7 @@ pub struct Prices {
 impl Prices {
     /// Tokens of a unit of a stage, as measured: a decode step makes one a sequence, and prefill reads the prompts.
     fn tokens(self, stage: &Stage) -> Option<f64> {
-        let of_sequence = match (stage.per_step, stage.static_shapes) {
-            (true, _) => 1,
-            (false, false) => self.prompt?,
-            (false, true) => return None,
-        };
-        Some((of_sequence * self.batch) as f64)
+        Some((tokens_of_sequence(stage, self.prompt)? * self.batch) as f64)
     }
 
     fn now(self, stage: &Stage) -> Option<f64> {
@@ -68,13 +63,24 @@ impl Prices {
     }
 }
 
+fn tokens_of_sequence(stage: &Stage, prompt: Option<u64>) -> Option<u64> {
+    match (stage.per_step, stage.static_shapes) {
+        (true, _) => Some(1),
+        (false, false) => prompt,
+        (false, true) => None,
+    }
+}
+
 type OfStage<'a> = &'a (Stage, StageProjection);
 type OfPart<'a> = (&'a Stage, &'a (Part, Time, Interval));
 type OfKernel<'a> = (&'a Stage, &'a Kernel, Interval);
+/// A change by its name, and what a stage takes after it.
+type OfChange<'a> = (String, Change, &'a Stage, StageProjection);
 
 /// The report of a prediction.
 pub fn report(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Report {
     let (stages, parts, kernels) = (stage_table(shown), part_table(shown), kernel_table(shown));
+    let (changes, change_rows) = (change_table(shown), changes_alone(shown));
     let rows: Vec<OfStage<'_>> = shown.stages.iter().collect();
     let of_parts = |stage: &'_ (Stage, StageProjection)| stage.1.parts.len();
     let part_rows: Vec<OfPart<'_>> = shown
@@ -94,17 +100,20 @@ pub fn report(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Report {
         })
         .collect();
     let shown_parts = shown.stages.iter().map(of_parts).sum::<usize>().min(PARTS);
-    let summary = vec![
-        Block::Prose(changes(shown)),
-        Block::Bullets(
-            shown
-                .stages
-                .iter()
-                .map(|stage| sentence(shown, stage))
-                .collect(),
-        ),
+    let sentences = rows.iter().map(|stage| sentence(shown, stage)).collect();
+    let mut summary = vec![
+        Block::Tiles(tiles(shown)),
+        Block::Prose(asked(shown)),
+        Block::Bullets(sentences),
+        Block::Chart(chart(shown)),
         Block::Table(stages.view(words!(shown, "predict_from.stages"), rows.len())),
     ];
+    if !change_rows.is_empty() {
+        let caption = words!(shown, "predict_from.alone");
+        summary.push(Block::Table(changes.view(caption, change_rows.len())));
+    }
+    summary.push(Block::Heading(words!(shown, "predict_from.unknown_title")));
+    summary.push(Block::Bullets(unknown(shown)));
     let mut document = Document::new(shown.text, provenance);
     document.summary(SectionContent {
         conclusion: conclusion(shown, provenance),
@@ -113,22 +122,19 @@ pub fn report(shown: &Shown<'_>, provenance: &Provenance<'_>) -> Report {
             stages.rows(&rows),
             parts.rows(&part_rows),
             kernels.rows(&kernel_rows),
+            changes.rows(&change_rows),
         ],
         methods: vec![method!(shown, "predict_from")],
         ..SectionContent::default()
     });
-    let parts_blocks = vec![
-        Block::Chart(chart(shown)),
-        Block::Table(parts.view(words!(shown, "predict_from.parts"), shown_parts)),
-    ];
+    let batch = shown.batch.map(Quantity::count);
+    let caption = words!(shown, "predict_from.parts", batch = batch);
+    let parts_blocks = vec![Block::Table(parts.view(caption, shown_parts))];
     let title = words!(shown, "predict_from.parts_title");
     document.section("parts", &title, parts_blocks);
     let title = words!(shown, "predict_from.assumptions_title");
     let assumptions = vec![Block::Bullets(assumptions(shown))];
     document.section("assumptions", &title, assumptions);
-    let title = words!(shown, "predict_from.unknown_title");
-    let unknown = vec![Block::Bullets(unknown(shown))];
-    document.section("unknown", &title, unknown);
     document.build()
 }
 
@@ -139,8 +145,151 @@ const fn label(bound: Bound) -> &'static str {
     }
 }
 
+/// Throughput of the stages, and latency and rate of requests: measured, and predicted.
+fn tiles(shown: &Shown<'_>) -> Vec<Tile> {
+    let workload = &shown.context.session.workload;
+    let Some(batch) = workload.batch.map(|batch| batch as f64) else {
+        return Vec::new();
+    };
+    let new_batch = batch * shown.change.batch.0;
+    let tile = |label: String, now: Quantity, then: Quantity| Tile {
+        label,
+        now,
+        others: vec![(words!(shown, "predict_from.tile_predicted"), then)],
+    };
+    let mut tiles = Vec::new();
+    for (stage, new) in shown.stages {
+        let Some(tokens) = tokens_of_sequence(stage, workload.prompt_tokens) else {
+            continue;
+        };
+        let rate = |time: Time, batch: f64| {
+            Quantity::new(
+                tokens as f64 * batch / time.seconds().0,
+                Unit::TokensPerSecond,
+            )
+        };
+        let name = stage.name.as_str();
+        tiles.push(tile(
+            words!(shown, "predict_from.tile_rate", stage = name),
+            rate(stage.time.mid, batch),
+            rate(new.time.mid, new_batch),
+        ));
+    }
+    let stages = shown.stages.iter();
+    let (decodes, prefills): (Vec<_>, Vec<_>) = stages.partition(|(stage, _)| stage.per_step);
+    if let ([(prefill, new_prefill)], [(decode, new_decode)], Some(steps)) =
+        (&prefills[..], &decodes[..], workload.output_tokens)
+    {
+        let count = Count(steps as f64);
+        let now = prefill.time.mid + decode.time.mid * count;
+        let then = new_prefill.time.mid + new_decode.time.mid * count;
+        let rate = |time: Time, batch: f64| {
+            Quantity::new(batch / time.seconds().0, Unit::RequestsPerSecond)
+        };
+        let steps = Quantity::count(steps);
+        tiles.push(tile(
+            words!(shown, "predict_from.tile_request", steps = steps),
+            now.into(),
+            then.into(),
+        ));
+        tiles.push(tile(
+            words!(shown, "predict_from.tile_requests"),
+            rate(now, batch),
+            rate(then, new_batch),
+        ));
+    }
+    tiles
+}
+
+/// What the stages take after each change alone, and after all; nothing if only one is asked about.
+fn changes_alone<'a>(shown: &Shown<'a>) -> Vec<OfChange<'a>> {
+    let change = shown.change;
+    let none = Change {
+        batch: Ratio::ONE,
+        dtype: None,
+        graphs: false,
+        to: change.from.clone(),
+        ..change.clone()
+    };
+    let mut changes = Vec::new();
+    if change.is_other_device() {
+        let to = change.to.clone();
+        changes.push((to.name.clone(), Change { to, ..none.clone() }));
+    }
+    if let Some(batch) = shown.batch.filter(|_| change.batch != Ratio::ONE) {
+        let name = words!(
+            shown,
+            "predict_from.alone_batch",
+            batch = Quantity::count(batch)
+        );
+        let batch = change.batch;
+        changes.push((
+            name,
+            Change {
+                batch,
+                ..none.clone()
+            },
+        ));
+    }
+    if let Some(dtype) = &change.dtype {
+        let name = words!(shown, "predict_from.alone_dtype", dtype = dtype.as_str());
+        let dtype = change.dtype.clone();
+        changes.push((
+            name,
+            Change {
+                dtype,
+                ..none.clone()
+            },
+        ));
+    }
+    if change.graphs {
+        let name = words!(shown, "predict_from.alone_graphs");
+        changes.push((
+            name,
+            Change {
+                graphs: true,
+                ..none
+            },
+        ));
+    }
+    if changes.len() < 2 {
+        return Vec::new();
+    }
+    changes.push((words!(shown, "predict_from.alone_all"), change.clone()));
+    let mut rows = Vec::new();
+    for (stage, _) in shown.stages {
+        for (name, change) in &changes {
+            let new = project(stage, change);
+            rows.push((name.clone(), change.clone(), stage, new));
+        }
+    }
+    rows
+}
+
+fn change_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfChange<'t>> {
+    Table::new(shown.text, "predicted_changes")
+        .text("stage", |(_, _, stage, _): &OfChange<'t>| {
+            stage.name.clone()
+        })
+        .on_page()
+        .text("change", |(name, ..)| name.clone())
+        .on_page()
+        .time("predicted_ns", |(.., new)| new.time.mid)
+        .on_page()
+        .time("low_ns", |(.., new)| new.time.low)
+        .on_page()
+        .time("high_ns", |(.., new)| new.time.high)
+        .on_page()
+        .column("throughput_factor", Unit::One, |(_, change, stage, new)| {
+            throughput_factor(change, stage, new)
+        })
+        .on_page()
+        .text("bound", |(.., new)| label(new.bound))
+        .on_page()
+}
+
 /// What was asked, in a sentence.
-fn changes(shown: &Shown<'_>) -> Vec<Inline> {
+fn asked(shown: &Shown<'_>) -> Vec<Inline> {
     let change = shown.change;
     let maybe = |asked: bool, value: &str| asked.then(|| Inline::code(value));
     say!(
@@ -309,7 +458,7 @@ fn kernel_table<'t>(shown: &'t Shown<'_>) -> Table<'t, OfKernel<'t>> {
         })
 }
 
-/// Two bars a stage: now, and as predicted.
+/// Two bars a stage: now, and as predicted, for as many sequences, because a larger batch takes longer for its size alone.
 fn chart(shown: &Shown<'_>) -> Chart {
     use rooflens_analysis::engine::classify::KernelClass;
     let group = |part: &Part| match part {
@@ -321,7 +470,8 @@ fn chart(shown: &Shown<'_>) -> Chart {
     let bar = |(stage, new): &(Stage, StageProjection), predicted: bool| {
         let mut values = vec![0.0; 4];
         for (part, old, then) in &new.parts {
-            values[group(part)] += if predicted { then.mid.0 } else { old.0 };
+            let then = then.mid.0 / shown.change.batch.0;
+            values[group(part)] += if predicted { then } else { old.0 };
         }
         let label = match predicted {
             true => words!(
@@ -358,7 +508,11 @@ fn chart(shown: &Shown<'_>) -> Chart {
     ];
     Chart {
         id: "predicted".to_owned(),
-        title: words!(shown, "predict_from.chart"),
+        title: words!(
+            shown,
+            "predict_from.chart",
+            batch = (shown.change.batch != Ratio::ONE).then_some("")
+        ),
         description: words!(shown, "predict_from.chart_description"),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,

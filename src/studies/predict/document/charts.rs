@@ -32,29 +32,23 @@ const fn color(part: Part) -> Color {
     }
 }
 
-/// The bound of prefill and decode of each GPU, by part.
-pub(super) fn by_machine(study: &Study<'_>) -> Option<Chart> {
-    let mut bars = Vec::new();
+/// The bounds of prefill, and of decode, of each GPU by part: a chart per stage, because stages differ by orders of magnitude.
+pub(super) fn by_machine(study: &Study<'_>) -> Vec<Chart> {
+    let mut by_stage: Vec<(&str, Vec<Bar>)> = Vec::new();
     for (point, prediction) in study.of_first_load().into_iter().take(BARS) {
         for (stage, pass) in prediction.stages() {
-            let mut values = Vec::new();
-            for part in &pass.parts {
-                values.push(part.bound.time().0);
+            let times = pass.parts.iter().map(|part| part.bound.time().0);
+            let bar = Bar {
+                label: study.label(point),
+                values: times.chain([pass.communication.time().0]).collect(),
+                note: shown(pass.time()),
+            };
+            match by_stage.iter_mut().find(|(name, _)| *name == stage) {
+                Some((_, bars)) => bars.push(bar),
+                None => by_stage.push((stage, vec![bar])),
             }
-            values.push(pass.communication.time().0);
-            let stage = study.text.word(stage);
-            bars.push((
-                stage,
-                Bar {
-                    label: format!("{} ({stage})", study.label(point)),
-                    values,
-                    note: shown(pass.time()),
-                },
-            ));
         }
     }
-    // Stages of one GPU differ by orders of magnitude: each bar fills the width.
-    bars.sort_by_key(|(stage, _)| *stage != study.text.word("prefill"));
     let mut parts = Vec::new();
     for part in Part::ALL {
         parts.push(chart::Part::new(study.text.word(part.name()), color(part)));
@@ -63,21 +57,21 @@ pub(super) fn by_machine(study: &Study<'_>) -> Option<Chart> {
         study.text.word("communication"),
         Color::Communication,
     ));
-    let bars: Vec<Bar> = bars.into_iter().map(|(_, bar)| bar).collect();
-    (!bars.is_empty()).then(|| Chart {
-        id: "prediction-parts".to_owned(),
-        title: words!(study, "predict.chart_parts"),
+    let chart = |(stage, bars): (&str, Vec<Bar>)| Chart {
+        id: format!("prediction-parts-{stage}"),
+        title: words!(study, "predict.chart_parts", stage = study.text.word(stage)),
         description: words!(study, "predict.chart_parts_description"),
         plot: Plot::StackedBars(
             StackedBars {
                 unit: Unit::Nanoseconds,
-                normalized: true,
-                parts,
+                normalized: false,
+                parts: parts.clone(),
                 bars,
             }
             .without_empty_parts(),
         ),
-    })
+    };
+    by_stage.into_iter().map(chart).collect()
 }
 
 /// A line of predictions over the batch.
@@ -183,20 +177,28 @@ fn track<M: Measure>(
     })
 }
 
-/// Tokens per second against the time per token, by powers of two of the batch.
+/// Tokens per second against the time per token, by powers of two of the batch; of several GPUs by powers of eight.
 fn trade_off(study: &Study<'_>, curves: &[Curve]) -> Option<Chart> {
-    let [curve] = curves else { return None };
+    let is_alone = curves.len() == 1;
     let mut points = Vec::new();
     let (mut x_max, mut y_max) = (0.0_f64, 0.0_f64);
-    for (batch, prediction) in &curve.points {
+    let of_curves = curves
+        .iter()
+        .flat_map(|curve| curve.points.iter().map(move |point| (curve, point)));
+    for (curve, (batch, prediction)) in of_curves {
         let Some((tpot, rate)) = prediction.tpot.zip(prediction.decode_rate) else {
             continue;
         };
-        if !batch.is_power_of_two() {
+        if !batch.is_power_of_two() || !is_alone && batch.trailing_zeros() % 3 != 0 {
             continue;
         }
         let point = Mark {
-            label: words!(study, "predict.batch_of", batch = Quantity::count(*batch)),
+            label: words!(
+                study,
+                "predict.batch_of",
+                batch = Quantity::count(*batch),
+                gpu = (!is_alone).then_some(curve.name.as_str()),
+            ),
             x: tpot.0 * 1e3,
             y: rate.0,
             weight: NO_SHARE,

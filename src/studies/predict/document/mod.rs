@@ -511,7 +511,7 @@ fn bounds(study: &Study<'_>) -> Vec<Block> {
             rows = Quantity::count(rows as u64)
         )));
     }
-    blocks.extend(charts::by_machine(study).map(Block::Chart));
+    blocks.extend(charts::by_machine(study).into_iter().map(Block::Chart));
     blocks
 }
 

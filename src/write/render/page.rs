@@ -12,7 +12,7 @@ use rooflens_schemas::{Evidence, Tool};
 use super::pagination::fill_second_page;
 use super::svg;
 use super::table::{Names, Table};
-use super::text::clean;
+use super::text::{clean, shorten};
 use rooflens_diagnostic::{Diagnostic, Severity};
 use rooflens_document::report::{Kind, Meta, Report, Section};
 use rooflens_document::{
@@ -349,12 +349,16 @@ pub(super) fn file_name(id: &str) -> String {
     name
 }
 
+/// Characters of a title that is the name of a file or folder.
+const TITLE: usize = 40;
+
 fn cover(report: &Report) -> Meta {
     let meta = &report.meta;
     let fact = |(name, value): &(String, String)| (cleaned(name), cleaned(value));
     Meta {
         title: match meta.title.trim() {
             "" => words!(report, "page.no_title"),
+            title if title == meta.bundle => shorten(&cleaned(title), TITLE),
             _ => cleaned(&meta.title),
         },
         bundle: cleaned(&meta.bundle),

@@ -90,6 +90,12 @@ pub fn subject(context: &Context<'_>) -> String {
     )
 }
 
+/// What ran, where no workload names it: the title of a report without a conclusion.
+pub fn title(context: &Context<'_>) -> Option<String> {
+    let is_named = context.session.workload.name.is_some();
+    (!is_named).then(|| subject(context))
+}
+
 /// `NVIDIA A100-SXM4-40GB` as `A100`, `NVIDIA H100 80GB HBM3` as `H100`: without maker, form and memory.
 fn short_product(product: &str) -> &str {
     let product = product

@@ -176,7 +176,10 @@ pub fn first_page(context: &Context<'_>) -> SectionContent {
         model::first_page(context),
         gemm::first_page(context),
     ];
+    // Of a program that used no GPU; other artifacts are no program.
+    let is_program = context.results.host().is_ok();
     SectionContent {
+        conclusion: is_program.then(|| headline::title(context)).flatten(),
         blocks: blocks.concat(),
         ..SectionContent::default()
     }

@@ -14,19 +14,21 @@ const BOUNDS: [(&str, Verdict); 2] = [
     ("host-bound", Verdict::Host),
 ];
 
-/// The conclusion, where there are stages.
+/// The conclusion, where there are stages. Else what ran, if nothing names it: never the name of a file.
 pub(super) fn conclusion(
     evidence: &Evidence<'_>,
     whole: Option<&Whole<'_>>,
     actions: &[Action<'_>],
     unmeasured: Option<&str>,
 ) -> Option<String> {
-    let whole = whole?;
     let context = Context::new(evidence.context, evidence.text);
     let subject = headline::subject(&context);
-    let limited = match actions.first() {
-        Some(action) => limited(evidence, whole, action),
-        None => longest(evidence, whole)?,
+    let limited = whole.and_then(|whole| match actions.first() {
+        Some(action) => Some(limited(evidence, whole, action)),
+        None => longest(evidence, whole),
+    });
+    let (Some(whole), Some(limited)) = (whole, limited) else {
+        return headline::title(&context);
     };
     let factor = whole.speedup().map(factor);
     let count = whole.after.len();

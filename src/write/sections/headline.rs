@@ -342,7 +342,7 @@ pub fn headline(context: &Context<'_>) -> SectionContent {
         .flat_map(|utilization| &utilization.stages)
     {
         if is_alone(context, stage) {
-            baseline_rows.push(baseline_row(stage));
+            baseline_rows.push(baseline_row(context, stage));
         }
     }
     notable += baseline_rows.len();
@@ -495,6 +495,7 @@ fn timeline_row(context: &Context<'_>, line: &Summary) -> Row {
     let unprofiled = baseline.map(|(_, time)| time);
     let time = unprofiled.unwrap_or(line.time);
     let label = line.label(context.session, context.facts);
+    let rated = best.filter(|_| !is_part_of_step(context, line.kind(context.facts)));
     Row {
         stage: if steps.is_some() {
             words!(context, "breakdown.step", stage = label)
@@ -509,8 +510,8 @@ fn timeline_row(context: &Context<'_>, line: &Summary) -> Row {
         operator_utilization: flops_of(context, line)
             .and_then(by_operators)
             .map(|share| share * (line.time / time)),
-        tokens_per_second: best.and_then(|stage| stage.tokens_per_second().ok()),
-        images_per_second: best.and_then(|stage| stage.images_per_second().ok()),
+        tokens_per_second: rated.and_then(|stage| stage.tokens_per_second().ok()),
+        images_per_second: rated.and_then(|stage| stage.images_per_second().ok()),
     }
 }
 
@@ -567,7 +568,8 @@ fn command_row(context: &Context<'_>, command: &Command) -> Option<Row> {
     })
 }
 
-fn baseline_row(line: &StageUtilization) -> Row {
+fn baseline_row(context: &Context<'_>, line: &StageUtilization) -> Row {
+    let rated = Some(line).filter(|line| !is_part_of_step(context, line.timed.kind));
     Row {
         stage: line.timed.stage.clone(),
         profiled: None,
@@ -576,9 +578,16 @@ fn baseline_row(line: &StageUtilization) -> Row {
         mfu: line.mfu().ok(),
         mbu: line.mbu().ok(),
         operator_utilization: None,
-        tokens_per_second: line.tokens_per_second().ok(),
-        images_per_second: line.images_per_second().ok(),
+        tokens_per_second: rated.and_then(|line| line.tokens_per_second().ok()),
+        images_per_second: rated.and_then(|line| line.images_per_second().ok()),
     }
+}
+
+/// Whether a stage is the forward or backward pass of training: neither has a throughput of its own.
+fn is_part_of_step(context: &Context<'_>, kind: StageKind) -> bool {
+    let mut stages = context.facts.stages.iter();
+    matches!(kind, StageKind::Forward | StageKind::Backward)
+        && stages.any(|stage| stage.kind.is_training_only())
 }
 
 #[cfg(test)]

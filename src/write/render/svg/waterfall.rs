@@ -15,7 +15,7 @@ const PITCH: Pt = Pt(16.0);
 /// White above and below a bar.
 const MARGIN: Pt = Pt(3.0);
 /// Share of the width that labels may take.
-const LABELS: Ratio = Ratio(0.36);
+const LABELS: Ratio = Ratio(0.42);
 /// Room for a face that is wider than the one that texts are measured in.
 const SLACK: Ratio = Ratio(1.1);
 /// Room right of the bars for the largest number.

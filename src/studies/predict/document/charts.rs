@@ -177,7 +177,8 @@ fn track<M: Measure>(
     })
 }
 
-/// Tokens per second against the time per token, by powers of two of the batch; of several GPUs by powers of eight.
+/// Tokens per second against the time per token, by powers of two of the batch; of several GPUs two batches, because a chart has room for
+/// few names.
 fn trade_off(study: &Study<'_>, curves: &[Curve]) -> Option<Chart> {
     let is_alone = curves.len() == 1;
     let mut points = Vec::new();
@@ -189,16 +190,21 @@ fn trade_off(study: &Study<'_>, curves: &[Curve]) -> Option<Chart> {
         let Some((tpot, rate)) = prediction.tpot.zip(prediction.decode_rate) else {
             continue;
         };
-        if !batch.is_power_of_two() || !is_alone && batch.trailing_zeros() % 3 != 0 {
+        let is_shown = match is_alone {
+            true => batch.is_power_of_two(),
+            false => [8, 128].contains(batch),
+        };
+        if !is_shown {
             continue;
         }
         let point = Mark {
-            label: words!(
-                study,
-                "predict.batch_of",
-                batch = Quantity::count(*batch),
-                gpu = (!is_alone).then_some(curve.name.as_str()),
-            ),
+            label: match Quantity::count(*batch) {
+                batch if is_alone => words!(study, "predict.batch_of", batch = batch),
+                batch => {
+                    let gpu = curve.name.as_str();
+                    words!(study, "predict.batch_on", gpu = gpu, batch = batch)
+                }
+            },
             x: tpot.0 * 1e3,
             y: rate.0,
             weight: NO_SHARE,

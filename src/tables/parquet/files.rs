@@ -6,9 +6,9 @@ use polars_core::prelude::DataFrame;
 use polars_io::parquet::write::{KeyValueMetadata, ParquetCompression, ParquetWriter};
 
 use super::TablesError;
-use super::frame::{Texts, frame, from_answer, layout};
+use super::frame::{Texts, frame, from_answer, layout, of_dataset};
 use rooflens_document::{Dataset, Quantity};
-use rooflens_query::{Answer, Value};
+use rooflens_query::Answer;
 use rooflens_session::table::Table;
 use rooflens_session::view::{self, ViewColumn};
 use rooflens_session::{Session, TABLES};
@@ -47,17 +47,12 @@ pub fn parquet_of(datasets: &[Dataset]) -> Result<Files, TablesError> {
         if dataset.rows.is_empty() {
             continue;
         }
-        let mut answer = Answer::default();
         let mut metadata = vec![("rooflens.table".to_owned(), dataset.title.clone())];
         for column in &dataset.columns {
             let unit = Quantity::new(0.0, column.unit).base();
             metadata.extend(about(column.id, column.title, unit));
-            answer.columns.push(column.id.to_owned());
         }
-        for row in &dataset.rows {
-            answer.rows.push(row.iter().map(Value::of).collect());
-        }
-        let frame = from_answer(dataset.id, &answer)?;
+        let frame = of_dataset(dataset)?;
         let bytes = write(dataset.id, frame, metadata)?;
         files.insert(format!("tables/{}.parquet", dataset.id), bytes);
     }

@@ -8,6 +8,7 @@ use polars_core::prelude::{
 };
 
 use super::TablesError;
+use rooflens_document::Dataset;
 use rooflens_query::{Answer, Value};
 use rooflens_session::table::{Cell, Kind, Table};
 use rooflens_session::view::{Values, ViewColumn};
@@ -103,6 +104,19 @@ fn text(cell: Cell<'_>) -> Option<Cow<'_, str>> {
         Cell::Text(text) => Some(text),
         _ => None,
     }
+}
+
+/// A data set as a frame.
+pub(super) fn of_dataset(dataset: &Dataset) -> Result<DataFrame, TablesError> {
+    let names = dataset.columns.iter().map(|column| column.id.to_owned());
+    let mut answer = Answer {
+        columns: names.collect(),
+        ..Answer::default()
+    };
+    for row in &dataset.rows {
+        answer.rows.push(row.iter().map(Value::of).collect());
+    }
+    from_answer(dataset.id, &answer)
 }
 
 /// A plain table as a frame: a column is of truth values, of integers, of numbers, or else of texts.

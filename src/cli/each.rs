@@ -22,8 +22,18 @@ use super::term::Term;
 use crate::diagnostic::{Diagnostic, Severity};
 
 /// Writes a report of each input into a folder of its own. What fails is listed at the end, in the order of the inputs.
-pub(super) fn run(args: &Report, jobs: NonZeroUsize, term: &mut Term) -> Result<(), CliError> {
-    let program = env::current_exe().map_err(|error| cannot_start(&error))?;
+/// `program` starts this program; without words, its own file does.
+pub(super) fn run(
+    args: &Report,
+    jobs: NonZeroUsize,
+    program: &[OsString],
+    term: &mut Term,
+) -> Result<(), CliError> {
+    let file = env::current_exe().map_err(|error| cannot_start(&error))?;
+    let (program, first_words) = match program {
+        [] => (file.as_os_str(), &[][..]),
+        [program, words @ ..] => (program.as_os_str(), words),
+    };
     let folders = folders(&args.input.paths, place(&args.output.outputs)?);
     let mut words = words(args);
     let threads = rayon::current_num_threads() / jobs;
@@ -40,8 +50,12 @@ pub(super) fn run(args: &Report, jobs: NonZeroUsize, term: &mut Term) -> Result<
                         break;
                     };
                     let path = &args.input.paths[number];
-                    let mut command = Command::new(&program);
-                    command.args(&words).arg("--output").arg(folder);
+                    let mut command = Command::new(program);
+                    command
+                        .args(first_words)
+                        .args(&words)
+                        .arg("--output")
+                        .arg(folder);
                     command.arg("--").arg(path).stdin(Stdio::null());
                     match failure(command.output()) {
                         None => {

@@ -37,6 +37,7 @@ mod term;
 mod trend;
 
 use std::env;
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
@@ -50,14 +51,19 @@ use term::Term;
 /// Threads beyond which more are of no use on any machine.
 const MAX_THREADS: usize = 1024;
 
-/// Parses the arguments, runs the command and turns the outcome into an exit code:
-/// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written,
-/// 5 a regression.
+/// Runs the command of the arguments of this process.
 pub fn main() -> ExitCode {
+    ExitCode::from(command(env::args_os().collect(), &[]))
+}
+
+/// Parses words, the first of which is the name of the program, runs the command and turns the outcome into an exit code:
+/// 0 done, 1 done with errors or a gate failed, 2 wrong usage, 3 unusable input, 4 output could not be written,
+/// 5 a regression. `program` starts this program again; without words, its own file does.
+pub fn command(words: Vec<OsString>, program: &[OsString]) -> u8 {
     #[cfg(unix)]
     exhaustion::is_an_answer();
     let mut plain = Term::new(true, Color::Auto);
-    let (words, file) = match command_line() {
+    let (words, file) = match command_line(words) {
         Ok(CommandLine::Run(words, file)) => (words, file),
         Ok(CommandLine::Show(text)) => return exit_code(plain.print(text.as_bytes()), &mut plain),
         Err(error) => return exit_code(Err(error.into()), &mut plain),
@@ -75,36 +81,36 @@ pub fn main() -> ExitCode {
             .build_global();
     }
     let scratch = Scratch::new(scratch::places(args.command.output()));
-    let outcome = run(&args.command, &mut term);
+    let outcome = run(&args.command, program, &mut term);
     scratch::wait_for_signal();
     drop(scratch);
     exit_code(outcome, &mut term)
 }
 
 /// The arguments with those of the project file.
-fn command_line() -> Result<CommandLine, ConfigError> {
+fn command_line(words: Vec<OsString>) -> Result<CommandLine, ConfigError> {
     let program = Program {
         name: "rooflens",
         profiles: "",
         folder: &env::current_dir().unwrap_or_default(),
     };
-    program.command_line(&Args::command(), env::args_os().collect())
+    program.command_line(&Args::command(), words)
 }
 
-fn exit_code(outcome: Result<(), CliError>, term: &mut Term) -> ExitCode {
+fn exit_code(outcome: Result<(), CliError>, term: &mut Term) -> u8 {
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.is_broken_pipe() => ExitCode::SUCCESS,
+        Ok(()) => 0,
+        Err(error) if error.is_broken_pipe() => 0,
         Err(error) => {
             term.error(&error);
-            ExitCode::from(error.exit_code())
+            error.exit_code()
         }
     }
 }
 
-fn run(command: &Command, term: &mut Term) -> Result<(), CliError> {
+fn run(command: &Command, program: &[OsString], term: &mut Term) -> Result<(), CliError> {
     match command {
-        Command::Report(args) => report::run(args, term),
+        Command::Report(args) => report::run(args, program, term),
         Command::Compare(args) => compare::run(args, term),
         Command::Gate(args) => gate::run(args, term),
         Command::Baseline(args) => baseline::run(args, term),

@@ -1,5 +1,6 @@
 //! `rooflens report`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use super::args::{BenchReport, Report as Args, ServeReport};
@@ -18,9 +19,9 @@ const ENDINGS: [&str; 10] = [
 ];
 
 /// Writes a report in the formats that the outputs ask for.
-pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
+pub(super) fn run(args: &Args, program: &[OsString], term: &mut Term) -> Result<(), CliError> {
     if let Some(jobs) = args.jobs {
-        return each::run(args, jobs, term);
+        return each::run(args, jobs, program, term);
     }
     let mut writer = Writer::new(&args.output, args.input.files())?;
     let capture = load(&args.input, term)?;

@@ -5,6 +5,10 @@
 //! of them, and only tables are large enough for a copy to matter.
 
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::needless_pass_by_value,
+    reason = "Python gives arguments by value"
+)]
 
 use std::ffi::OsString;
 use std::path::PathBuf;

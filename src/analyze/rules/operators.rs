@@ -30,6 +30,8 @@ pub(crate) static RULES: &[&Rule] = &[
     &rule!("repeated-calls", Calls),
     &rule!("unused-gradients", Gradients),
     &rule!("dense-embeddings", Embeddings),
+    &rule!("gathered-rows", Gathered),
+    &rule!("unread-logits", Logits),
     &rule!("optimizer-loop", Optimizer),
     &rule!("attention-math", Attention),
     &rule!("expert-loop", Experts),
@@ -104,8 +106,7 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         .map(|kernel| &evidence.facts.identities[kernel.index()]);
     let pytorch = evidence.platform.pytorch;
     let is_joint = example.operators == JOINT;
-    let mut stages = evidence.stages.iter();
-    let trains = stages.any(|stage| stage.kind.is_training());
+    let trains = trains(evidence);
     let arguments = arguments! {
         stage = subject.stage,
         chains = per_iteration(group.chains, instances),
@@ -125,6 +126,8 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         around = code(evidence, example.around),
         frame = code(evidence, example.frame),
         fixed = code(evidence, group.fixed),
+        last = factor.map(|_| ""),
+        masked = factor.is_none().then_some(""),
         kernel = kernel.map(|identity| Inline::code(&identity.short)),
         epilogue = kernel.filter(|_| !pytorch).map(|identity| epilogue(&identity.short)),
         pytorch = pytorch.then_some(""),
@@ -139,6 +142,11 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         None if group.norms.is_positive() => draft.root("root_cause_norms", "root_action_norms"),
         None => draft.cause_if(kernel.is_some() || is_joint),
     }
+}
+
+fn trains(evidence: &Evidence<'_>) -> bool {
+    let mut stages = evidence.stages.iter();
+    stages.any(|stage| stage.kind.is_training())
 }
 
 /// The epilogue of cuBLASLt that does what a kernel of this name does.
@@ -176,7 +184,9 @@ fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
     if lacks_rates {
         return Outcome::InsufficientData(words!(evidence, "findings.needs_peaks"));
     }
-    if !has_any && (chains.by_names || lacks_strides) {
+    // How many labels a loss ignores, no trace shows.
+    let lacks_labels = kind == ChainKind::Logits && trains(evidence);
+    if !has_any && (chains.by_names || lacks_strides || lacks_labels) {
         return Outcome::INSUFFICIENT_DATA;
     }
     let draft = |subject: Subject<'_>| {
@@ -237,6 +247,12 @@ fn of_stage<'a>(
     let per_launch = idle_per_launch(evidence, stage, causes);
     let per_call = of_calls(evidence, stage, per_launch, kernels / removed.max(1.0));
     let launches = per_launch * (removed - within) + per_call * within;
+    let time = stage.operation_time * place.share(group.time);
+    // Where the GPU bounds the stage, kernels that go save no more than they take.
+    let launches = match stage.is_host_bound || is_of_launches(kind) {
+        true => launches,
+        false => launches.min(time - kernels),
+    };
     let is_of_launches = match kind {
         // No operator of the program asked for these launches. What libraries prepare between launches is none of them.
         ChainKind::Channels => !known::prepares_mostly(evidence, stage),
@@ -265,7 +281,7 @@ fn of_stage<'a>(
         finding,
         group,
         stage: Inline::strong(&stage.label),
-        time: stage.operation_time * place.share(group.time),
+        time,
         share: place.share(group.time),
         launches: Some(launches).filter(Time::is_positive),
         instances: place.instances() * per_step,

@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 76] = {
+static REMEDIES: [Remedy; 78] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -154,6 +154,8 @@ static REMEDIES: [Remedy; 76] = {
         remedy("repeated-calls", "", Code, &[]),
         remedy("unused-gradients", "", Trial, &[]).code(FROZEN),
         remedy("dense-embeddings", "", Trial, &[Accuracy]).code(SPARSE),
+        remedy("gathered-rows", "", Code, &[Rounding]),
+        remedy("unread-logits", "", Code, &[]),
         remedy("optimizer-loop", "", Option, &[Rounding])
             .code("optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)"),
         remedy(

@@ -317,7 +317,7 @@ fn classes_of_group(rule: &str) -> &'static [ClassGroup] {
         "norm-unfused" => &[ClassGroup::Normalization, ClassGroup::Elementwise],
         "gemm-loop" => &[ClassGroup::Gemm],
         "attention-math" | "repeated-calls" | "unused-gradients" | "expert-loop"
-        | "fp64-operators" => &ClassGroup::ALL,
+        | "gathered-rows" | "unread-logits" | "fp64-operators" => &ClassGroup::ALL,
         _ => &OTHERS,
     }
 }

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 
 use super::call::{Call, Dtype};
-use super::gradients::ENGINE;
 use super::{Chain, ChainKind, Example, Finder, sizes};
 use crate::engine::classify::KernelClass;
 use rooflens_units::{Count, Ratio, Time};
@@ -169,15 +168,11 @@ impl Finder<'_> {
     /// Whether a GEMM computes a gradient of the table's size, and backward adds gradients of it.
     fn is_tied(&self, table: &Table) -> bool {
         let items = self.items;
-        let is_backward = |position: usize| {
-            let mut around = items.around(position);
-            around.any(|row| items.operator_name(row).starts_with(ENGINE))
-        };
         let is_sum = |position: usize| {
             let is_addition = matches!(items.name(position), Some("aten::add" | "aten::add_"));
             let tensors = items.call(position).map_or(&[][..], |call| &call.tensors);
             is_addition
-                && is_backward(position)
+                && items.is_backward(position)
                 && tensors.len() == 2
                 && tensors.iter().all(|tensor| tensor.dims == table.dims)
         };

@@ -47,9 +47,7 @@ impl Finder<'_> {
         let operators = &self.items.session.operators;
         let mut kernels: BTreeMap<(ThreadId, (u32, u32)), Started> = BTreeMap::new();
         for (position, item) in self.items.list.iter().enumerate() {
-            let mut around = self.items.around(position);
-            let is_backward = around.any(|row| self.items.operator_name(row).starts_with(ENGINE));
-            if let Some(row) = item.operator.filter(|_| is_backward) {
+            if let Some(row) = item.operator.filter(|_| self.items.is_backward(position)) {
                 let (thread, start) = (
                     operators.thread[row as usize],
                     operators.start[row as usize],
@@ -68,11 +66,13 @@ impl Finder<'_> {
             let next = backwards.get(number + 1);
             let end = next.filter(|(of_next, _)| of_next == thread);
             let end = end.map_or(Ns::MAX, |(_, kernels)| kernels[0].0);
-            let is_inside = |gradient: &&Gradient| {
-                gradient.thread == *thread && (kernels[0].0..end).contains(&gradient.start)
+            let before = |start: Ns| {
+                gradients.partition_point(|gradient| {
+                    (gradient.thread, gradient.start) < (*thread, start)
+                })
             };
-            let of_instance: Vec<&Gradient> = gradients.iter().filter(is_inside).collect();
-            self.unused(&updated, &of_instance, kernels);
+            let of_instance = &gradients[before(kernels[0].0)..before(end)];
+            self.unused(&updated, of_instance, kernels);
         }
     }
 
@@ -80,10 +80,10 @@ impl Finder<'_> {
     fn unused(
         &mut self,
         updated: &FxHashSet<Vec<u64>>,
-        gradients: &[&Gradient],
+        gradients: &[Gradient],
         kernels: &[(Ns, usize)],
     ) {
-        let is_updated = |gradient: &&&Gradient| updated.contains(&gradient.dims);
+        let is_updated = |gradient: &&Gradient| updated.contains(&gradient.dims);
         let used: Vec<_> = gradients.iter().filter(is_updated).collect();
         let has_all = updated
             .iter()
@@ -130,7 +130,7 @@ impl Finder<'_> {
         updated
     }
 
-    /// The gradients of all parameters.
+    /// The gradients of all parameters, by thread and start.
     fn all_gradients(&self) -> Vec<Gradient> {
         let session = self.items.session;
         let operators = &session.operators;
@@ -146,6 +146,7 @@ impl Finder<'_> {
                 dims: tensor.dims,
             }));
         }
+        gradients.sort_by_key(|gradient| (gradient.thread, gradient.start));
         gradients
     }
 }

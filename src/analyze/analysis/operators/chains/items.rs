@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::call::{Call, Calls};
+use super::gradients::ENGINE;
 use crate::Context;
 use crate::engine::classify::{KernelClass, KernelIdentity};
 use crate::engine::facts::{OpIndex, OpSource};
@@ -31,6 +32,8 @@ pub(super) struct Item {
     pub(super) issued: Option<(ThreadId, Ns)>,
     /// Row of the innermost operator around its launch.
     pub(super) operator: Option<u32>,
+    /// Row of the operator of forward that backward launches the kernel for.
+    pub(super) forward: Option<u32>,
     /// Number of that operator's call.
     call: Option<u32>,
 }
@@ -63,6 +66,8 @@ impl PassItems {
         };
         let spans: Vec<Span> = (0..operators.len()).map(span).collect();
         let nesting = Nesting::new(&spans, &session.api_calls);
+        let backward = context.results.backward();
+        let backward = backward.map_or(&[][..], |backward| &backward.work);
         let mut calls = Calls::default();
         let mut streams: BTreeMap<(GpuId, u64), Vec<Item>> = BTreeMap::new();
         for (op, place) in facts.ops_of(pass).zip(places) {
@@ -75,6 +80,7 @@ impl PassItems {
             let issued = facts.ops.api_call[op];
             let operator = issued.and_then(|call| nesting.of_call[call.index()]);
             let call = operator.map(|row| calls.of(session, row as usize));
+            let of_forward = backward.binary_search_by_key(&(op as OpIndex), |(op, _)| *op);
             let launches = &session.launches;
             let blocks = launches.grid[launch.index()].volume();
             let block = launches.block[launch.index()];
@@ -93,6 +99,9 @@ impl PassItems {
                 place,
                 instance,
                 operator,
+                forward: of_forward
+                    .ok()
+                    .map(|place| backward[place].1.index() as u32),
                 call,
             };
             let stream = (facts.ops.gpu[op], facts.ops.stream[op]);
@@ -164,6 +173,12 @@ impl Items<'_> {
     pub(super) fn around(&self, position: usize) -> impl Iterator<Item = u32> + '_ {
         let operator = self.list[position].operator;
         std::iter::successors(operator, |row| self.nesting.parent[*row as usize])
+    }
+
+    /// Whether autograd launched a kernel.
+    pub(super) fn is_backward(&self, position: usize) -> bool {
+        let mut around = self.around(position);
+        around.any(|row| self.operator_name(row).starts_with(ENGINE))
     }
 
     /// The name of an operator.

@@ -20,6 +20,7 @@ mod matrix;
 mod models;
 mod names;
 mod roof;
+mod rows;
 mod updates;
 
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use call::Dtype;
 use items::{Item, Items, PassItems};
 pub use names::JOINT;
 use roof::Roof;
+use rows::MaskedModel;
 
 /// What a group of kernels does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +50,10 @@ pub enum ChainKind {
     Gradients,
     /// Fills and updates of whole tables of embeddings, of which a batch uses few rows.
     Embeddings,
+    /// Layers on gathered rows, of which the source has fewer.
+    Gathered,
+    /// Logits that nothing reads.
+    Logits,
     /// An optimizer that launches kernels for each parameter.
     Optimizer,
     /// Attention as separate GEMMs and a softmax.
@@ -223,8 +229,9 @@ pub fn compute(context: &Context<'_>) -> Known<Chains> {
     let roof = Roof::of(context, pass);
     let mut places = places(context, pass);
     let pass_items = PassItems::new(context, pass, &places.of_ops);
+    let masked_model = MaskedModel::of(context, pass);
     for items in pass_items.streams(session, &facts.identities) {
-        for chain in find(&items, &roof, basis) {
+        for chain in find(&items, &roof, masked_model.as_ref(), basis) {
             places.add(&items, chain);
         }
     }
@@ -274,15 +281,22 @@ enum Basis {
 }
 
 /// All groups of one stream.
-fn find(items: &Items<'_>, roof: &Roof<'_>, basis: Basis) -> Vec<Chain> {
+fn find(
+    items: &Items<'_>,
+    roof: &Roof<'_>,
+    masked_model: Option<&MaskedModel>,
+    basis: Basis,
+) -> Vec<Chain> {
     let mut finder = Finder {
         items,
         roof,
+        masked_model,
         is_taken: vec![false; items.list.len()],
         chains: Vec::new(),
     };
     if basis != Basis::Operators {
         if basis == Basis::NamesOfPytorch {
+            finder.named_logits();
             finder.named();
         }
         finder.named_epilogues();
@@ -291,6 +305,8 @@ fn find(items: &Items<'_>, roof: &Roof<'_>, basis: Basis) -> Vec<Chain> {
     }
     finder.gradients();
     finder.embeddings();
+    finder.gathered_rows();
+    finder.unread_logits();
     finder.optimizers();
     finder.attention();
     finder.gemm_loops();
@@ -309,6 +325,7 @@ fn find(items: &Items<'_>, roof: &Roof<'_>, basis: Basis) -> Vec<Chain> {
 struct Finder<'a> {
     items: &'a Items<'a>,
     roof: &'a Roof<'a>,
+    masked_model: Option<&'a MaskedModel>,
     is_taken: Vec<bool>,
     chains: Vec<Chain>,
 }

@@ -362,6 +362,9 @@ class Finder:
         # Backward of rsqrt: a power of it, which has the rows of a reduction.
         power = any(self.launches[at].name == "aten::pow" and self.launches[at].elements < whole for at in run)
         norm = any(self.launches[at].is_reduction for at in run) and (names & ROOTS or power)
+        # Additions before a normalization add up its input.
+        while norm and self.launches[run[0]].name in ("aten::add", "aten::add_"):
+            run, full = run[1:], [at for at in full if at != run[0]]
         largest = max(reversed(self.launches[full[0]].tensors), key=elements)
         self.add("norm-unfused" if norm else "pointwise-unfused", run, self.fused(run),
                  dict(sizes=sizes(largest), source=largest.dtype))

@@ -8,11 +8,11 @@ use std::collections::BTreeMap;
 use rooflens_schemas::Evidence;
 
 use crate::engine::classify::{ClassGroup, KernelClass};
-use crate::engine::facts::{Facts, OpIndex};
+use crate::engine::facts::{Facts, OpIndex, OpSource};
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known};
-use rooflens_session::{GpuId, KernelId, Ns, PassId, Session};
+use rooflens_session::{GpuId, KernelId, LaunchId, Ns, PassId, Session};
 use rooflens_units::Ratio;
 
 const CLASSES: usize = KernelClass::ALL.len();
@@ -41,8 +41,8 @@ pub struct StageWork {
     /// The part of them that no kernel is fused with: fills read nothing that another kernel wrote, and what adds rows by
     /// their index moves as many bytes as before.
     pub apart: [(u64, Ns); CLASSES],
-    /// Time that kernels keep if all consecutive ones that could be fused are, nanoseconds: of each run the shortest.
-    /// One kernel for all still reads what the run reads and writes what it leaves.
+    /// Time that kernels keep if all consecutive ones that could be fused are, nanoseconds: of each run the shortest on
+    /// all of its elements. One kernel for all still reads what the run reads and writes what it leaves.
     pub kept: Ns,
     /// Number of these runs.
     pub runs: u64,
@@ -199,11 +199,21 @@ fn stage_work(
     }
 }
 
-/// The shortest kernel of each run of kernels that could be fused.
+/// Threads of the largest kernel of a run ÷ those of a kernel on as many elements, at most: a thread works on 1 to 16.
+const THREADS: u64 = 16;
+
+/// The shortest kernel of each run of kernels that could be fused, of those on all elements of the run.
 fn shortest(session: &Session, facts: &Facts, is_apart: &[bool], ops: &[OpIndex]) -> Vec<Ns> {
     let mut kept = Vec::new();
-    // The shortest kernel of the run that is open on each stream.
-    let mut open: BTreeMap<(GpuId, u64), Ns> = BTreeMap::new();
+    // The threads and durations of the run that is open on each stream.
+    let mut open: BTreeMap<(GpuId, u64), Vec<(u64, Ns)>> = BTreeMap::new();
+    let shortest = |run: &mut Vec<(u64, Ns)>| {
+        let most = run.iter().map(|(threads, _)| *threads).max()?;
+        let whole = run
+            .drain(..)
+            .filter(|(threads, _)| *threads >= most / THREADS);
+        whole.map(|(_, duration)| duration).min()
+    };
     for op in ops {
         let row = *op as usize;
         let stream = (facts.ops.gpu[row], facts.ops.stream[row]);
@@ -215,14 +225,23 @@ fn shortest(session: &Session, facts: &Facts, is_apart: &[bool], ops: &[OpIndex]
             KernelClass::Copy => {}
             _ if stays_apart => {}
             class if class.is_fusible() => {
-                let shortest = open.entry(stream).or_insert(duration);
-                *shortest = duration.min(*shortest);
+                let threads = match facts.ops.source[row] {
+                    OpSource::Launch(launch) => threads(session, launch),
+                    _ => 0,
+                };
+                open.entry(stream).or_default().push((threads, duration));
             }
-            _ => kept.extend(open.remove(&stream)),
+            _ => kept.extend(open.get_mut(&stream).and_then(shortest)),
         }
     }
-    kept.extend(open.into_values());
+    kept.extend(open.values_mut().filter_map(shortest));
     kept
+}
+
+fn threads(session: &Session, launch: LaunchId) -> u64 {
+    let launches = &session.launches;
+    let blocks = launches.grid[launch.index()].volume();
+    blocks.saturating_mul(launches.block[launch.index()].volume())
 }
 
 fn add(sum: &mut (u64, Ns), duration: Ns) {

@@ -140,7 +140,8 @@ impl Finder<'_> {
     /// Adds a chain if it is one.
     fn close(&mut self, run: Run) {
         let items = self.items;
-        let is_full = |position: &&usize| items.elements(**position) == run.elements;
+        let elements = run.elements;
+        let is_full = |position: &&usize| items.elements(**position) == elements;
         if run.items.iter().filter(is_full).count() < LEAST {
             return;
         }
@@ -154,7 +155,7 @@ impl Finder<'_> {
         }
         // The derivative of `rsqrt` is a power of it, on the rows that a reduction left.
         let is_power = |position: &usize| {
-            items.name(*position) == Some("aten::pow") && items.elements(*position) < run.elements
+            items.name(*position) == Some("aten::pow") && items.elements(*position) < elements
         };
         let has_root = names.clone().any(|name| ROOTS.contains(&name));
         let is_norm = run.has_reduction && (has_root || run.items.iter().any(is_power));
@@ -162,7 +163,13 @@ impl Finder<'_> {
             true => ChainKind::Norm,
             false => ChainKind::Pointwise,
         };
-        let main = run.items.iter().find(is_full).copied();
+        let is_addition =
+            |position: &usize| matches!(items.name(*position), Some("aten::add" | "aten::add_"));
+        let members = match is_norm {
+            true => without_residual(run.items, is_addition),
+            false => run.items,
+        };
+        let main = members.iter().find(is_full).copied();
         let call = main.and_then(|position| items.call(position));
         let tensors = call.map_or(&[][..], |call| &call.tensors);
         let main = tensors
@@ -171,12 +178,12 @@ impl Finder<'_> {
         let example = Example {
             sizes: main.map_or_else(String::new, |tensor| sizes(&tensor.dims)),
             from: main.map(|tensor| tensor.dtype).unwrap_or_default(),
-            ..self.example(&run.items)
+            ..self.example(&members)
         };
         let chain = Chain {
-            bound: self.fused(&run.items),
+            bound: self.fused(&members),
             example,
-            ..self.chain(kind, run.items)
+            ..self.chain(kind, members)
         };
         self.add(chain);
     }
@@ -214,6 +221,18 @@ impl Finder<'_> {
         }
         self.roof.moving(bytes)
     }
+}
+
+/// Kernels of a normalization without the additions before it, which add up its input.
+pub(super) fn without_residual(
+    mut positions: Vec<usize>,
+    is_addition: impl Fn(&usize) -> bool,
+) -> Vec<usize> {
+    let additions = positions
+        .iter()
+        .take_while(|position| is_addition(position));
+    positions.drain(..additions.count());
+    positions
 }
 
 /// A chain that is still growing.

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use super::elementwise::without_residual;
 use super::items::{Item, Items};
 use super::{Chain, ChainKind, Example, Finder};
 use crate::engine::classify::KernelClass;
@@ -388,7 +389,12 @@ impl Finder<'_> {
             false => ChainKind::Pointwise,
         };
         let bound = self.shortest(&full) * 0.5;
-        self.add_named(kind, run.items, bound);
+        let is_addition = |position: &usize| self.items.kernel(*position).contains(ADDITION);
+        let members = match kind {
+            ChainKind::Norm => without_residual(run.items, is_addition),
+            _ => run.items,
+        };
+        self.add_named(kind, members, bound);
     }
 
     /// Conversions of types. Some to wider types have the names of plain copies.

@@ -345,7 +345,7 @@ def host_pauses(work, stage, process, found):
 
 
 def longest_stalls(work, found, loss):
-    """Of the longest gaps those in which host code takes most, as many of the longest as the loss holds; what they end with."""
+    """Of the longest gaps those in which host code takes most, as many of the longest as lie in the loss for the most part; what they end with."""
     gaps = []
     for one, gpu, _, _ in found:
         first, last = min(op.start for op in one.ops), max(op.end for op in one.ops)
@@ -359,7 +359,7 @@ def longest_stalls(work, found, loss):
     stalls.sort(key=lambda one: -one[0])
     ended, count, whole = collections.Counter(), collections.Counter(), 0
     for time, gap in stalls:
-        if whole + time > loss:
+        if loss - whole < time / 2:
             break
         whole += time
         ended[work.ended_by(gap[1])] += time

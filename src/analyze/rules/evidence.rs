@@ -17,7 +17,7 @@ use rooflens_analysis::engine::stage_stats::{Summary, summaries};
 use rooflens_analysis::kernels::kernel_sums::KernelSum;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::operators::chains::measured_loop;
-use rooflens_analysis::time::idle::between::{Between, MANY};
+use rooflens_analysis::time::idle::between::{Between, HostPlace, MANY};
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_analysis::{Context, Facts, Results};
@@ -204,12 +204,21 @@ impl<'a> Evidence<'a> {
         between.find(|between| between.summary.process == process)
     }
 
-    /// Idle time while the host is in the range of a stage and has not issued the first operation, over all iterations.
-    pub(crate) fn before_operations(&self, stage: &StageLine) -> Time {
+    /// Idle time while the host is in the range of a stage before its first or after its last operation, over all iterations.
+    pub(crate) fn around_operations(&self, stage: &StageLine) -> Time {
         let pairs = self.between(stage.process).map(|between| &between.pairs);
-        let pairs = pairs.into_iter().flatten();
-        let of_stage = pairs.filter(|pair| pair.to == stage.stage);
-        of_stage.map(|pair| pair.inside().time()).sum()
+        let mut around = Time::ZERO;
+        for pair in pairs.into_iter().flatten() {
+            for (of_pair, place) in [
+                (pair.to, HostPlace::Next(pair.to)),
+                (pair.from, HostPlace::Last(pair.from)),
+            ] {
+                if of_pair == stage.stage {
+                    around += pair.in_place(place).time();
+                }
+            }
+        }
+        around
     }
 
     /// Adds unprofiled times to the stages: those of as many steps, where the stage has steps.

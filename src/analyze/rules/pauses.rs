@@ -57,7 +57,8 @@ fn beyond(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
 }
 
 /// What the profiler adds to typical instances of a stage, summed over the counted ones. The median of few instances holds
-/// their pauses. An unprofiled time holds what the host does in the range of the stage before the first operation, too.
+/// their pauses. An unprofiled time holds what the host does in the range of the stage before
+/// the first and after the last operation, too.
 pub(crate) fn added_by_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
     let pauses = match stage.counted < INSTANCES {
         true => beyond(evidence, stage).unwrap_or_default(),
@@ -66,7 +67,7 @@ pub(crate) fn added_by_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> T
     let Some(unprofiled) = stage.unprofiled else {
         return Time::ZERO;
     };
-    let captured = stage.time * stage.counted + evidence.before_operations(stage);
+    let captured = stage.time * stage.counted + evidence.around_operations(stage);
     (captured - unprofiled * stage.counted - pauses).max(Time::ZERO)
 }
 

@@ -287,6 +287,17 @@ impl StageLine {
         self.bounded(saved, saved.min(self.idle()), GainKind::Idle)
     }
 
+    /// A finding about idle time of an iteration in the range of this stage, before its first or after its last operation:
+    /// the profiled time of the stage does not hold it.
+    pub(crate) fn saving_of_range(&self, saved: Time) -> Finding {
+        let saved = saved.min(self.idle());
+        let mut finding = self.bounded(saved, saved, GainKind::Idle);
+        if let Some(gain) = &mut finding.gain {
+            gain.basis.clear();
+        }
+        finding
+    }
+
     /// The same of waits for queued work, for the GPU or for others: the host works as long as before.
     pub(crate) fn saving_waits(&self, saved: Time) -> Finding {
         let mut finding = self.saving_idle(saved.min(self.waits));

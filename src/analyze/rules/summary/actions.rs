@@ -498,6 +498,9 @@ pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> Strin
             stage = stage,
         ),
         (rule, _) => evidence.text.action(rule, "cause").to_owned(),
+    if let ("between-stages", Some(root)) = (finding.id, &finding.root) {
+        return root.cause.clone();
+    }
     }
 }
 

@@ -1,17 +1,19 @@
 //! The GPU waits between the stages: data loaders, schedulers, logging.
 
+use std::collections::BTreeMap;
+
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known::{self, Lost};
+use crate::known::{self, Lost, UNLIMITED};
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::stage::{Workload, workload};
 use crate::time::sync_bound;
-use rooflens_analysis::time::idle::between::{Between, Pair};
+use rooflens_analysis::time::idle::between::{Between, HostPlace, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
 use rooflens_analysis::time::idle::{Activity, Cause};
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_schemas::StageKind;
-use rooflens_session::{Arrange, Ns, StrId};
+use rooflens_session::{Arrange, Ns, ProcessId, StrId};
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -47,8 +49,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     }
     let drafts = betweens
         .iter()
-        .filter_map(|between| draft(evidence, between));
-    match Outcome::joined(drafts) {
+        .flat_map(|between| drafts(evidence, between));
+    match Outcome::of_drafts(drafts) {
         Outcome::Passed(_)
             if betweens
                 .iter()
@@ -70,23 +72,71 @@ fn is_of_user(kind: StageKind, cause: Cause) -> bool {
     kind == StageKind::Other && cause == Cause::HostCode
 }
 
-fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
+/// A draft for each place of the host: what it does in the range of a stage is that of the stage, and lies between none.
+fn drafts(evidence: &Evidence<'_>, between: &Between) -> Vec<Draft> {
+    let run = evidence.loop_of(between.summary.process);
+    let mut places: BTreeMap<HostPlace, Vec<&Pair>> = BTreeMap::new();
+    for pair in between.pairs.iter().filter(|pair| is_loop(pair)) {
+        let place = pair.host_place(evidence.facts);
+        places.entry(place).or_default().push(pair);
+    }
+    let once = once(places.values().flatten());
+    let mut drafts = Vec::new();
+    for (place, mut pairs) in places {
+        let rest = |pair: &Pair| rest(pair, after_waits(evidence, between, pair));
+        pairs.arrange_by_key(|pair| std::cmp::Reverse(rest(pair)));
+        let idle: Time = pairs.iter().map(|pair| rest(pair).time()).sum();
+        let idle = match place {
+            HostPlace::Outside => idle.min(outside(evidence, between.summary.process)),
+            HostPlace::Last(_) | HostPlace::Next(_) => idle,
+        };
+        if idle >= run * SHARE && run.is_positive() {
+            drafts.push(draft(evidence, between, place, &pairs, idle));
+        }
+    }
+    if drafts.is_empty() && once.time() >= run * SHARE && once > Ns::ZERO {
+        drafts.push(draft_once(evidence, between, once));
+    }
+    drafts
+}
+
+/// What the stages of a process leave of the measured loop, where they were timed without a profiler: those times hold all
+/// that the host does in their ranges.
+fn outside(evidence: &Evidence<'_>, process: ProcessId) -> Time {
+    let mut outside = evidence.loop_of(process);
+    for stage in evidence
+        .stages
+        .iter()
+        .filter(|stage| stage.process == process)
+    {
+        if stage.unprofiled.is_none() {
+            return UNLIMITED;
+        }
+        outside = outside - stage.total();
+    }
+    outside.max(Time::ZERO)
+}
+
+/// Idle time that occurs once.
+fn once<'p>(pairs: impl IntoIterator<Item = &'p &'p Pair>) -> Ns {
+    pairs.into_iter().filter_map(|pair| pair.once()).sum()
+}
+
+/// The finding about pairs, of which that with most idle time comes first.
+fn draft(
+    evidence: &Evidence<'_>,
+    between: &Between,
+    host: HostPlace,
+    pairs: &[&Pair],
+    idle: Time,
+) -> Draft {
     let context = &evidence.context;
     let run = evidence.loop_of(between.summary.process);
     let (session, stages) = (evidence.session, &evidence.facts.stages);
-    let mut loops: Vec<&Pair> = between.pairs.iter().filter(|pair| is_loop(pair)).collect();
-    let rest = |pair: &Pair| rest(pair, after_waits(evidence, between, pair));
-    loops.arrange_by_key(|pair| std::cmp::Reverse(rest(pair)));
-    let idle: Time = loops.iter().map(|pair| rest(pair).time()).sum();
-    let (pair, share) = (loops.first()?, Ratio::of(idle, run));
-    let once: Ns = loops.iter().filter_map(|pair| pair.once()).sum();
-    if share.0.is_nan() || share < SHARE {
-        let is_large = once.time() >= run * SHARE;
-        return is_large.then(|| draft_once(evidence, between, once));
-    }
+    let (pair, once) = (pairs[0], once(pairs));
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
-    let sources: Vec<&Sources> = loops.iter().map(|pair| &pair.sources).collect();
+    let sources: Vec<&Sources> = pairs.iter().map(|pair| &pair.sources).collect();
     let is_stage = |name| {
         let name = session.text(name);
         let mut of_stages = evidence.stages.iter();
@@ -100,14 +150,19 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let range = pair.range(session).filter(|_| named == Ns::ZERO);
     let place = place.or(range).filter(|(_, share)| *share >= COVERED);
     let cause = pair.causes.main();
-    let inside = Ratio::of(pair.inside(), pair.idle());
-    let entered = evidence
-        .stages
-        .iter()
-        .find(|stage| inside >= COVERED && stage.key() == (pair.to, between.summary.process));
+    let (of_host, is_next) = match host {
+        HostPlace::Outside => (None, false),
+        HostPlace::Last(stage) => (Some(stage), false),
+        HostPlace::Next(stage) => (Some(stage), true),
+    };
+    let stage = of_host.and_then(|stage| {
+        let key = (stage, between.summary.process);
+        evidence.stages.iter().find(|line| line.key() == key)
+    });
+    let in_stage = Ratio::of(pair.in_place(host), pair.idle());
     let arguments = arguments! {
         label = whose,
-        share = share,
+        share = Ratio::of(idle, run),
         run = run,
         after = Inline::strong(&stages[pair.from].name),
         before = Inline::strong(&stages[pair.to].name),
@@ -116,22 +171,27 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
         cause = (named == Ns::ZERO).then(|| Inline::strong(evidence.text.word(cause.label()))),
         place = place.map(|(name, _)| Inline::code(session.text(name))),
         covers = place.map(|(_, covered)| covered),
-        inside = entered.map(|_| inside),
+        inside = stage.map(|_| in_stage),
+        host = of_host.map(|stage| Inline::strong(&stages[stage].name)),
         once = (once > Ns::ZERO).then(|| Quantity::ns(once)),
     };
-    // Code in the range of a stage is that of the stage.
-    let scope = entered.map_or_else(|| between.scope(context), |stage| stage.scope.clone());
-    let title = entered.map_or(&label, |stage| &stage.label);
+    let finding = match stage {
+        // The unprofiled time of a stage holds what the host does in its range before and after its operations.
+        Some(stage) if stage.unprofiled.is_some() => stage.saving_of_range(idle / stage.counted.0),
+        _ => Finding {
+            scope: stage.map_or_else(|| between.scope(context), |stage| stage.scope.clone()),
+            title: stage.map_or(&label, |stage| &stage.label).clone(),
+            ..evidence.saving_of_loop(run, whose, idle)
+        },
+    };
     let finding = Finding {
-        scope,
         evidence: vec![between.evidence(context)],
-        title: title.clone(),
-        ..evidence.saving_of_loop(run, whose, idle)
+        ..finding
     };
     let draft = Draft::new(finding, arguments).next(place.is_none().then_some("next"));
-    if launches(&loops) {
+    if launches(pairs) {
         let root = launching_root(evidence);
-        return Some(draft.advice("advice_launching").known_cause(Some(root)));
+        return draft.advice("advice_launching").known_cause(Some(root));
     }
     // The wait after which the host works for most of the time.
     let waits = known::times_by_name(session, &sources, &[Activity::Synchronization], |source| {
@@ -140,15 +200,18 @@ fn draft(evidence: &Evidence<'_>, between: &Between) -> Option<Draft> {
     let data_wait = waits.first().filter(|(name, time)| {
         sync_bound::reads_data(session.text(*name)) && Ratio::of(time.time(), idle) >= COVERED
     });
-    let draft = match data_wait {
-        Some((name, _)) => draft.known_cause(Some(data_root(evidence, *name))),
-        // The stage has work for the GPU, and the host computes first: code of the user, not of PyTorch's backward.
-        None if place.is_none() && entered.is_some() && is_of_user(stages[pair.to].kind, cause) => {
+    let draft = match (data_wait, of_host) {
+        (Some((name, _)), _) => draft.known_cause(Some(data_root(evidence, *name))),
+        _ if place.is_some() => draft.cause_if(true),
+        (None, None) => draft,
+        (None, Some(_)) if !is_next => draft.root("root_cause_behind", "root_action_behind"),
+        // Code of the user, not of PyTorch's backward.
+        (None, Some(stage)) if is_of_user(stages[stage].kind, cause) => {
             draft.root("root_cause_inside", "root_action_inside")
         }
-        None => draft.cause_if(place.is_some()),
+        (None, Some(_)) => draft.root("root_cause_inside", "root_action_shorten"),
     };
-    Some(draft.advice(advice(cause, workload(stages[pair.to].kind))))
+    draft.advice(advice(cause, workload(stages[pair.to].kind)))
 }
 
 /// Idle time that nothing else explains: it has no name, does not happen once, and waits before it do not cause it.

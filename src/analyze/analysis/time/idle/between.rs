@@ -10,8 +10,9 @@ use super::Inputs;
 use super::cause::{Cause, Times, Traced};
 use super::line::gpus_of;
 use super::sources::{Finder, Recurs, Sources, Window};
-use crate::engine::facts::StageInstance;
+use crate::engine::facts::{Facts, StageInstance};
 use crate::engine::intervals::{Interval, add, measure, total, union};
+use crate::engine::repeats::is_repeating;
 use crate::engine::stage_stats::{Summary, median_time};
 use crate::{Context, Known};
 use rooflens_session::{Arrange, GpuId, Ns, Session, StrId, ThreadId};
@@ -54,6 +55,8 @@ pub struct Pair {
     idle: Vec<Ns>,
     /// How far the host is ahead of the GPU where the stage before each window begins, nanoseconds.
     leads: Vec<Ns>,
+    /// Idle time of all windows while the host is still in the stage that ends, nanoseconds.
+    behind: Ns,
     /// Idle time of all windows while the host is in the stage that starts, nanoseconds.
     inside: Ns,
     /// Time of all windows, nanoseconds.
@@ -66,6 +69,17 @@ pub struct Pair {
     pub sources: Sources,
     /// The windows, each with the thread of the stage that starts.
     between: Vec<Window>,
+}
+
+/// Where the host is while the GPU is idle between two stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum HostPlace {
+    /// In neither of them.
+    Outside,
+    /// In the range of the stage that ends, an index into the facts' stages.
+    Last(usize),
+    /// In the range of the stage that starts.
+    Next(usize),
 }
 
 /// The ranges of threads by (thread, start).
@@ -187,7 +201,12 @@ impl Between {
                     .or_insert_with(|| Pair::new(before.stage, instance.stage));
                 let (time, thread) = ((ended, start), instance.thread);
                 pair.between.push(Window { time, thread });
-                pair.add(inputs, self.gpu, time, instance.host_start);
+                pair.add(
+                    inputs,
+                    self.gpu,
+                    time,
+                    (before.host_end, instance.host_start),
+                );
                 pair.leads.push((until - before.host_start).max(Ns::ZERO));
                 pair.add_ranges(context, starts, (ended, start), before, instance);
                 add(&mut self.run, start - ended);
@@ -267,6 +286,7 @@ impl Pair {
             to,
             idle: Vec::new(),
             leads: Vec::new(),
+            behind: Ns::ZERO,
             inside: Ns::ZERO,
             time: Ns::ZERO,
             causes: Times::default(),
@@ -276,12 +296,19 @@ impl Pair {
         }
     }
 
-    /// Adds a window, in which the host enters the stage that starts at `enters`.
-    fn add(&mut self, inputs: &Inputs<'_>, gpu: GpuId, window: Interval, enters: Ns) {
+    /// Adds a window, in which the host leaves the stage that ends and enters the one that starts.
+    fn add(
+        &mut self,
+        inputs: &Inputs<'_>,
+        gpu: GpuId,
+        window: Interval,
+        (leaves, enters): (Ns, Ns),
+    ) {
         let mut idle = Ns::ZERO;
         for gap in inputs.gaps.within(gpu, window) {
             self.causes.extend(&gap.times);
             idle += gap.end - gap.start;
+            self.behind += (gap.end.min(leaves) - gap.start).max(Ns::ZERO);
             self.inside += (gap.end - gap.start.max(enters)).max(Ns::ZERO);
         }
         self.idle.push(idle);
@@ -344,9 +371,30 @@ impl Pair {
         self.idle.iter().copied().max().unwrap_or(Ns::ZERO)
     }
 
-    /// Idle time while the host is in the stage that starts, nanoseconds.
-    pub fn inside(&self) -> Ns {
-        self.inside
+    /// Where the host is for the largest part of the idle time. A sequence of kernels has no range: its first launch is
+    /// between two of them.
+    pub fn host_place(&self, facts: &Facts) -> HostPlace {
+        let outside = self.idle() - self.behind - self.inside;
+        let of_range = |stage: usize, time| match is_repeating(&facts.stages[stage]) {
+            true => Ns::ZERO,
+            false => time,
+        };
+        let behind = of_range(self.from, self.behind);
+        let inside = of_range(self.to, self.inside);
+        match () {
+            () if outside >= behind.max(inside) => HostPlace::Outside,
+            () if inside >= behind => HostPlace::Next(self.to),
+            () => HostPlace::Last(self.from),
+        }
+    }
+
+    /// Idle time of all windows while the host is there, nanoseconds.
+    pub fn in_place(&self, place: HostPlace) -> Ns {
+        match place {
+            HostPlace::Outside => self.idle() - self.behind - self.inside,
+            HostPlace::Last(_) => self.behind,
+            HostPlace::Next(_) => self.inside,
+        }
     }
 
     /// Idle time in which the GPU would still work if the host kept its lead through the stage before, or else did not

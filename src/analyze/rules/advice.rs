@@ -69,8 +69,9 @@ mod tests {
     use super::PYTORCH;
     use rooflens_document::Catalogue;
 
-    /// Rules about PyTorch's own allocator and attention; those about operators are of PyTorch, too.
-    const OF_PYTORCH: [&str; 2] = ["host-pauses", "memory-pressure"];
+    /// Rules about PyTorch's own allocator and attention, and about calls of its modules; those about operators are of
+    /// PyTorch, too.
+    const OF_PYTORCH: [&str; 3] = ["host-pauses", "memory-pressure", "no-kv-cache"];
 
     #[test]
     fn advice_for_pytorch_has_a_form_for_other_programs() {

@@ -28,6 +28,7 @@ macro_rules! rule {
 /// In the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[
     &rule!("repeated-calls", Calls),
+    &rule!("constant-calls", Constant),
     &rule!("unused-gradients", Gradients),
     &rule!("dense-embeddings", Embeddings),
     &rule!("gathered-rows", Gathered),
@@ -190,7 +191,7 @@ fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
         return Outcome::INSUFFICIENT_DATA;
     }
     let draft = |subject: Subject<'_>| {
-        let is_named = chains.by_names && kind != ChainKind::Calls;
+        let is_named = chains.by_names && !matches!(kind, ChainKind::Calls | ChainKind::Constant);
         let by_names = is_named.then(|| match kind {
             ChainKind::Epilogue => words!(evidence, "gemm_epilogue.by_names"),
             _ => words!(evidence, "findings.by_names"),

@@ -37,6 +37,30 @@ impl<'a> Evidence<'a> {
         summaries.find(|summary| stage.is(summary))
     }
 
+    /// The calls of the model in each measured iteration of a stage, rows of `model_calls` in order.
+    pub(crate) fn model_calls(&self, stage: &StageLine) -> Vec<Vec<usize>> {
+        let calls = &self.session.model_calls;
+        let mut rows: Vec<usize> = (0..calls.len()).collect();
+        rows.sort_unstable_by_key(|row| (calls.thread[*row], calls.start[*row], *row));
+        let before = |thread, time| {
+            rows.partition_point(|row| (calls.thread[*row], calls.start[*row]) < (thread, time))
+        };
+        let summary = self.summary(stage).into_iter();
+        let instances = summary.flat_map(|summary| summary.counted_instances(self.facts));
+        let mut of_instances = Vec::new();
+        for instance in instances {
+            let Some(thread) = instance.thread else {
+                continue;
+            };
+            let (first, end) = (
+                before(thread, instance.host_start),
+                before(thread, instance.host_end),
+            );
+            of_instances.push(rows[first..end].to_vec());
+        }
+        of_instances
+    }
+
     /// Times of the measured iterations of a stage.
     pub(crate) fn iterations(&self, stage: &StageLine) -> Vec<Time> {
         let summary = self.summary(stage).into_iter();

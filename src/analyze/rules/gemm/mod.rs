@@ -6,7 +6,9 @@ pub(crate) mod gemm_bandwidth;
 pub(crate) mod gemm_quantization;
 pub(crate) mod gemm_roofline;
 pub(crate) mod low_mfu;
+pub(crate) mod no_kv_cache;
 pub(crate) mod no_tensor_cores;
+pub(crate) mod padding;
 mod rates;
 pub(crate) mod repeated_gemms;
 pub(crate) mod tf32_gemms;
@@ -16,6 +18,8 @@ use crate::rule::Rule;
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[
     &low_mfu::RULE,
+    &no_kv_cache::RULE,
+    &padding::RULE,
     &decode_bandwidth::RULE,
     &no_tensor_cores::RULE,
     &tf32_gemms::RULE,

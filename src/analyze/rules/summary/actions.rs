@@ -489,6 +489,9 @@ impl<'a> Action<'a> {
 /// The cause that a rule finds, in general: short enough for a title.
 pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
     let finding = action.finding;
+    if let ("between-stages", Some(root)) = (finding.id, &finding.root) {
+        return root.cause.clone();
+    }
     let stage = finding.scope.stage.as_deref();
     match (finding.id, stage) {
         ("low-mfu", Some(stage)) if finding.root.is_some() => words!(
@@ -498,9 +501,6 @@ pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> Strin
             stage = stage,
         ),
         (rule, _) => evidence.text.action(rule, "cause").to_owned(),
-    if let ("between-stages", Some(root)) = (finding.id, &finding.root) {
-        return root.cause.clone();
-    }
     }
 }
 

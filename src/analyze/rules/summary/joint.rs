@@ -12,8 +12,8 @@ use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_document::{GainKind, Part};
 use rooflens_units::{Ratio, Time};
 
-/// Rules about what the host does between launches: without it, it issues as many launches as before.
-const BETWEEN_LAUNCHES: [&str; 8] = [
+/// Rules after which the host issues as many launches as before: most are about what it does between launches.
+const BETWEEN_LAUNCHES: [&str; 9] = [
     "new-shapes",
     "first-use",
     "allocator-stalls",
@@ -22,7 +22,11 @@ const BETWEEN_LAUNCHES: [&str; 8] = [
     "data-loader",
     "os-waits",
     pauses::RULE,
+    SHORTER,
 ];
+
+/// The rule about kernels that get shorter, and need as many launches.
+const SHORTER: &str = "no-kv-cache";
 
 /// The rule about kernels between GEMMs.
 const FUSIBLE: &str = "low-mfu";
@@ -43,6 +47,9 @@ struct Saved {
     /// The sum of their bounds.
     sum: Time,
 }
+
+/// Groups of whole calls of a model, whose kernels are in other groups, too.
+const CALLS: [u8; 2] = [ChainKind::Calls as u8, ChainKind::Constant as u8];
 
 impl Saved {
     fn add(&mut self, stage: &StageLine, action: &Action<'_>, all: &[Action<'_>]) {
@@ -88,7 +95,7 @@ impl Saved {
         for (part, saved) in &self.parts {
             match part {
                 Part::Kernel(_) => kernels += *saved,
-                Part::Group(kind) if *kind == ChainKind::Calls as u8 => calls = saved.min(work),
+                Part::Group(kind) if CALLS.contains(kind) => calls = calls.max(saved.min(work)),
                 Part::Group(kind) => {
                     groups += *saved;
                     let of_optimizer = [ChainKind::Embeddings, ChainKind::Optimizer];
@@ -135,10 +142,11 @@ pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedPar
     let work = saved.work(stage.work()).min(stage.work());
     let work = work.min(saved.sum - idle);
     // Kernels that go need no launches.
-    let keeps_launches =
-        work == Time::ZERO && actions.iter().all(|action| keeps_launches(stage, action));
+    let has_shorter = actions.iter().any(|action| action.finding.id == SHORTER);
+    let keeps_launches = (work == Time::ZERO || has_shorter)
+        && actions.iter().all(|action| keeps_launches(stage, action));
     let idle = match keeps_launches {
-        true => idle.min((stage.reference() - stage.issuing).max(saved.longest)),
+        true => idle.min((stage.reference() - stage.issuing - work).max(saved.longest - work)),
         false => idle,
     };
     SavedParts { idle, work }

@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 78] = {
+static REMEDIES: [Remedy; 81] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -128,6 +128,7 @@ static REMEDIES: [Remedy; 78] = {
         .code(GRAPHS),
         remedy("launch-bound", "torch.nn.LSTM", Code, &[Rounding])
             .code("output, state = torch.nn.LSTM(inputs, hidden, layers)(sequence)"),
+        remedy("launch-bound", "loop over samples", Code, &[Rounding]),
         remedy("launch-bound", "micro-batch", Option, &[Memory, Weights]),
         remedy(
             "launch-bound",
@@ -152,6 +153,9 @@ static REMEDIES: [Remedy; 78] = {
         remedy("repeated-tensors", "", Trial, &[Rounding])
             .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"),
         remedy("repeated-calls", "", Code, &[]),
+        remedy("constant-calls", "", Code, &[Memory]),
+        remedy("no-kv-cache", "", Code, &[Memory])
+            .code("output = model(token, past_key_values=cache, use_cache=True)"),
         remedy("unused-gradients", "", Trial, &[]).code(FROZEN),
         remedy("dense-embeddings", "", Trial, &[Accuracy]).code(SPARSE),
         remedy("gathered-rows", "", Code, &[Rounding]),

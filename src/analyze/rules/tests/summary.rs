@@ -4,6 +4,7 @@ use super::*;
 use crate::evidence::Evidence;
 use proptest::prelude::*;
 use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_analysis::testing::{trace, with_results};
 use rooflens_analysis::time::account::{Iterations, Node, NodeKind, Phase, Work};
 use rooflens_document::{Block, Dataset, Gain, GainKind, Part, SectionContent};
@@ -223,7 +224,7 @@ fn what_operations_still_take_stays() {
     let mut made = decode();
     made.stages[0].busy = Time(300.0);
     let waits = shortens("sync-bound", GainKind::Idle, 900.0, &[]);
-    let another_form = [(Part::Group(1), 250.0)];
+    let another_form = [(Part::Group(ChainKind::Experts as u8), 250.0)];
     let experts = shortens("expert-loop", GainKind::Work, 850.0, &another_form);
     let content = summary(&made.evidence(), &[waits, experts]);
     assert_eq!(column(&content, "summary_actions", "rule").len(), 2);

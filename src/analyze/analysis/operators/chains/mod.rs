@@ -46,6 +46,8 @@ use rows::MaskedModel;
 pub enum ChainKind {
     /// Calls of one model that a training step repeats, with their part of backward.
     Calls,
+    /// Calls of a model with the same sizes in each iteration, next to another network.
+    Constant,
     /// Kernels of backward for parameters that no optimizer updates.
     Gradients,
     /// Fills and updates of whole tables of embeddings, of which a batch uses few rows.
@@ -301,6 +303,7 @@ fn find(
         }
         finder.named_epilogues();
         finder.repeated_calls();
+        finder.constant_calls();
         return finder.chains;
     }
     finder.gradients();
@@ -318,6 +321,7 @@ fn find(
     finder.epilogues();
     finder.casts();
     finder.repeated_calls();
+    finder.constant_calls();
     finder.chains
 }
 

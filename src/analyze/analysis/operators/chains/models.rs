@@ -1,9 +1,14 @@
-//! Calls of one model that a training step repeats before it goes backward.
+//! Calls of a model that may be needless: in a training step again before it goes backward, or in each iteration with the
+//! same inputs.
 //!
 //! The capture program marks the calls of the outermost model with their sizes. Two of them with the same sizes that
 //! launch the same GEMMs and attention, without backward between, may compute the same outputs: then one call is enough, and backward
 //! goes through it once. Micro-batches of gradient accumulation have backward between them. Whether the inputs are equal
 //! no trace shows, so these kernels stay in the groups of other kinds, too.
+//!
+//! A loop whose iterations call the model with the same sizes, next to the GEMMs of another network, may compute the same
+//! outputs each time, such as those of a text encoder in a diffusion loop. A benchmark that calls one model again and again
+//! has no other network.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +22,9 @@ const TRAIN: &str = "train";
 /// GEMMs and attention of a call below which it is none of a model that is worth a look.
 const KERNELS: usize = 16;
 
+/// Iterations from which on calls of the same sizes are those of a loop.
+const INSTANCES: usize = 3;
+
 /// A call of the model in an instance.
 struct ModelCall {
     row: usize,
@@ -29,23 +37,112 @@ struct ModelCall {
 impl Finder<'_> {
     /// Kernels of all calls but the first, and their part of backward.
     pub(super) fn repeated_calls(&mut self) {
-        let calls = &self.items.session.model_calls;
-        let train = |row: &usize| self.items.session.text(calls.phase[*row]) == TRAIN;
-        let mut rows: Vec<usize> = (0..calls.len()).filter(train).collect();
-        rows.sort_unstable_by_key(|row| (calls.thread[*row], calls.start[*row]));
+        let rows = self.model_calls(true);
         if rows.is_empty() {
             return;
         }
-        let mut instances: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
-        for (position, item) in self.items.list.iter().enumerate() {
-            instances.entry(item.instance()).or_default().push(position);
-        }
-        for positions in instances.into_values() {
+        for positions in self.instances().into_values() {
             let called = self.calls_of(&rows, &positions);
             if called.len() > 1 && self.is_repeated(&called, &positions) {
                 self.add_calls(&called, &positions);
             }
         }
+    }
+
+    /// Kernels of the calls of a model with the same sizes in each iteration of a stage, next to another network.
+    pub(super) fn constant_calls(&mut self) {
+        let rows = self.model_calls(false);
+        if rows.is_empty() {
+            return;
+        }
+        let mut places: BTreeMap<u32, Vec<Vec<ModelCall>>> = BTreeMap::new();
+        for ((place, _), positions) in self.instances() {
+            let called = self.calls_of(&rows, &positions);
+            let of_calls = called.iter().map(|call| self.products(&call.kernels).len());
+            let of_calls: usize = of_calls.sum();
+            let others = self.products(&positions).len() - of_calls;
+            let is_next_to_network = of_calls >= KERNELS && others >= KERNELS;
+            let called = if is_next_to_network {
+                called
+            } else {
+                Vec::new()
+            };
+            places.entry(place).or_default().push(called);
+        }
+        for instances in places.into_values() {
+            let first = self.sizes(&instances[0]);
+            let is_same = |called: &Vec<ModelCall>| self.sizes(called) == first;
+            if !first.is_empty() && instances.len() >= INSTANCES && instances.iter().all(is_same) {
+                for called in &instances {
+                    self.add_constant(called);
+                }
+            }
+        }
+    }
+
+    fn add_constant(&mut self, called: &[ModelCall]) {
+        let kernels = called.iter().flat_map(|call| call.kernels.iter().copied());
+        let chain = Chain {
+            kernels_left: 0.0,
+            bound: Some(Time::ZERO),
+            example: Example {
+                sizes: self.example_sizes(called[0].row),
+                ..Example::default()
+            },
+            ..self.chain(ChainKind::Constant, kernels.collect())
+        };
+        self.chains.push(chain);
+    }
+
+    /// Calls that train, or that do not and compute sequences of more than a token, by thread and start.
+    fn model_calls(&self, trains: bool) -> Vec<usize> {
+        let calls = &self.items.session.model_calls;
+        let is_of_kind = |row: &usize| {
+            let of_training = self.items.session.text(calls.phase[*row]) == TRAIN;
+            of_training == trains && (trains || calls.tokens[*row].is_some_and(|tokens| tokens > 1))
+        };
+        let mut rows: Vec<usize> = (0..calls.len()).filter(is_of_kind).collect();
+        rows.sort_unstable_by_key(|row| (calls.thread[*row], calls.start[*row]));
+        rows
+    }
+
+    /// Positions of the operations of each instance.
+    fn instances(&self) -> BTreeMap<(u32, u32), Vec<usize>> {
+        let mut instances: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
+        for (position, item) in self.items.list.iter().enumerate() {
+            instances.entry(item.instance()).or_default().push(position);
+        }
+        instances
+    }
+
+    /// Batch, tokens and keys of calls.
+    fn sizes(&self, called: &[ModelCall]) -> Vec<[Option<u64>; 3]> {
+        let calls = &self.items.session.model_calls;
+        let sizes = |call: &ModelCall| {
+            [
+                calls.batch[call.row],
+                calls.tokens[call.row],
+                calls.keys[call.row],
+            ]
+        };
+        called.iter().map(sizes).collect()
+    }
+
+    /// GEMMs and attention, with their blocks.
+    fn products(&self, positions: &[usize]) -> Vec<(KernelId, u64)> {
+        let items = positions.iter().map(|position| self.items.list[*position]);
+        let products = items.filter(|item| item.class.is_matrix_work());
+        products.map(|item| (item.kernel, item.blocks)).collect()
+    }
+
+    /// Batch and tokens of a call.
+    fn example_sizes(&self, row: usize) -> String {
+        let calls = &self.items.session.model_calls;
+        let sizes: Vec<u64> = [calls.batch[row], calls.tokens[row]]
+            .into_iter()
+            .flatten()
+            .collect();
+        super::sizes(&sizes)
     }
 
     /// The calls that launched kernels of an instance.
@@ -81,12 +178,6 @@ impl Finder<'_> {
     /// converts weights in the first call alone.
     fn is_repeated(&self, called: &[ModelCall], positions: &[usize]) -> bool {
         let calls = &self.items.session.model_calls;
-        let sizes = |row: usize| (calls.batch[row], calls.tokens[row], calls.keys[row]);
-        let kernels = |call: &ModelCall| -> Vec<(KernelId, u64)> {
-            let items = call.kernels.iter().map(|kernel| self.items.list[*kernel]);
-            let products = items.filter(|item| item.class.is_matrix_work());
-            products.map(|item| (item.kernel, item.blocks)).collect()
-        };
         let (first, last) = (&called[0], &called[called.len() - 1]);
         let thread = calls.thread[first.row];
         let is_between = |(of_kernel, issued): (ThreadId, Ns)| {
@@ -95,22 +186,20 @@ impl Finder<'_> {
         let mut issued = positions
             .iter()
             .filter_map(|position| self.items.list[*position].issued);
-        let expected = kernels(first);
+        let (expected, sizes) = (self.products(&first.kernels), self.sizes(called));
         expected.len() >= KERNELS
+            && sizes.iter().all(|of_call| *of_call == sizes[0])
             && called
                 .iter()
-                .all(|call| sizes(call.row) == sizes(first.row))
-            && called.iter().all(|call| kernels(call) == expected)
+                .all(|call| self.products(&call.kernels) == expected)
             && !issued.any(is_between)
     }
 
     fn add_calls(&mut self, called: &[ModelCall], positions: &[usize]) {
         let calls = &self.items.session.model_calls;
         let row = called[0].row;
-        let sizes = [calls.batch[row], calls.tokens[row]];
-        let sizes: Vec<u64> = sizes.into_iter().flatten().collect();
         let example = Example {
-            sizes: super::sizes(&sizes),
+            sizes: self.example_sizes(row),
             factor: Some(Count(called.len() as f64)),
             ..Example::default()
         };

@@ -1,5 +1,8 @@
 //! Idle time while launching, and host code between launches: the judgement that several rules share.
 
+use std::collections::BTreeMap;
+
+use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_schemas::StageKind;
 use rooflens_units::{Count, Ratio, Time};
@@ -19,6 +22,12 @@ pub(crate) const MANY: Count = Count(100.0);
 
 /// Recurrent cells in an iteration from which on a loop of them computes a sequence.
 const CELLS: Count = Count(16.0);
+
+/// Samples of a batch from which on computing them one by one is a loop.
+const SAMPLES: Count = Count(8.0);
+
+/// Share of the launches of a stage that are of kernels per sample, from which on a loop of samples is its work.
+const MOST: Ratio = Ratio(0.5);
 
 /// Parts of names of kernels of recurrent cells. cuDNN has others.
 const CELL_KERNELS: [&str; 2] = ["lstm_cell_forward", "gru_cell_forward"];
@@ -116,11 +125,77 @@ pub(crate) fn cells(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count>
     (cells >= CELLS).then_some(cells)
 }
 
-/// Calls of the model in a training step that accumulates their gradients, and the batch of each.
+/// Calls of the model in a training step that accumulates their gradients, and the batch of each. Calls without backward
+/// between them accumulate none.
 pub(crate) fn micro_batches(evidence: &Evidence<'_>, stage: &StageLine) -> Option<[Count; 2]> {
-    let of_call = evidence.session.workload.batch.filter(|batch| *batch > 0)?;
-    let utilization = evidence.utilization(stage)?;
-    let of_step = utilization.timed.batch(Some(of_call))?;
-    let calls = of_step / of_call;
-    (calls > 1).then_some([calls, of_call].map(|count| Count(count as f64)))
+    if stage.kind != StageKind::TrainStep || repeats_calls(evidence, stage) {
+        return None;
+    }
+    let batches = &evidence.session.model_calls.batch;
+    let mut of_steps = evidence.model_calls(stage).into_iter();
+    let first = of_steps.next()?;
+    let batch = first.first().and_then(|row| batches[*row])?;
+    let is_same = |rows: &[usize]| {
+        rows.len() == first.len() && rows.iter().all(|row| batches[*row] == Some(batch))
+    };
+    let is_even = is_same(&first) && of_steps.all(|rows| is_same(&rows));
+    let calls = first.len() as u64;
+    (calls > 1 && is_even).then_some([calls, batch].map(|count| Count(count as f64)))
+}
+
+/// Whether a step calls the model again before backward.
+fn repeats_calls(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let Ok(chains) = evidence.results.chains() else {
+        return false;
+    };
+    let mut places = chains.places.iter();
+    let place = places.find(|place| {
+        let summary = place.stage.as_ref();
+        let name = summary.map(|summary| summary.stage(evidence.facts).name.as_str());
+        name.is_some() && name == stage.scope.stage.as_deref()
+    });
+    place.is_some_and(|place| place.group(ChainKind::Calls).is_some())
+}
+
+/// The least and the most operations of an iteration, if their number differs in most iterations: no CUDA graph holds them.
+/// A graph of a decode step holds those of a loop of steps.
+pub(crate) fn varying_operations(evidence: &Evidence<'_>, stage: &StageLine) -> Option<[Count; 2]> {
+    if stage.steps.is_some() || stage.is_decode() {
+        return None;
+    }
+    let summary = evidence.summary(stage)?;
+    let mut counts = BTreeMap::<usize, usize>::new();
+    for instance in summary.counted_instances(evidence.facts) {
+        *counts.entry(instance.ops.len()).or_default() += 1;
+    }
+    let usual = counts.values().max()?;
+    let [least, most] = [counts.keys().next()?, counts.keys().next_back()?];
+    let varies = 2 * usual < counts.values().sum::<usize>();
+    varies.then_some([least, most].map(|count| Count(*count as f64)))
+}
+
+/// Samples of a batch that a stage without GEMMs computes one by one: it launches its kernels as often as the batch has
+/// samples, or several times as often. Where there are GEMMs, layers may be as many.
+pub(crate) fn samples(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count> {
+    let batch = evidence.session.workload.batch?;
+    let samples = Count(batch as f64);
+    if samples < SAMPLES || stage.kind != StageKind::Other {
+        return None;
+    }
+    let (mut of_samples, mut launches) = (0, 0);
+    let per_sample = batch * stage.counted.0 as u64;
+    for (kernel, of_kernel, _) in &evidence.work(stage.key())?.kernels {
+        if evidence.facts.identities[kernel.index()]
+            .class
+            .is_matrix_work()
+        {
+            return None;
+        }
+        launches += of_kernel;
+        if of_kernel.is_multiple_of(per_sample) {
+            of_samples += of_kernel;
+        }
+    }
+    let share = Ratio(of_samples as f64 / launches.max(1) as f64);
+    (share >= MOST).then_some(samples)
 }

@@ -357,13 +357,21 @@ impl<'a> Action<'a> {
         left > Time::ZERO && self.is_trusted() && Severity::of_share(share) >= Severity::Warning
     }
 
-    /// Whether the same rule finds it in another stage.
+    /// Whether the same rule finds it in another stage, and does not advise another thing under another condition.
     fn is_like(&self, other: &Self) -> bool {
+        let root = |action: &Self| action.finding.root.as_ref();
+        let is_same_change = match (root(self), root(other)) {
+            (Some(a), Some(b)) => a.action == b.action || a.condition == b.condition,
+            _ => true,
+        };
         let are_stages = matches!(
             (self.effect, other.effect),
             (Effect::Stage(_), Effect::Stage(_))
         );
-        self.finding.id == other.finding.id && are_stages && self.is_of_other_stage(other)
+        self.finding.id == other.finding.id
+            && is_same_change
+            && are_stages
+            && self.is_of_other_stage(other)
     }
 
     /// Whether neither is about a stage of the other.
@@ -493,6 +501,9 @@ pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> Strin
         return root.cause.clone();
     }
     let stage = finding.scope.stage.as_deref();
+    if let ("between-stages", Some(root)) = (finding.id, &finding.root) {
+        return root.cause.clone();
+    }
     match (finding.id, stage) {
         ("low-mfu", Some(stage)) if finding.root.is_some() => words!(
             evidence,

@@ -608,3 +608,115 @@ fn code_between_stages_that_works_on_what_a_read_brought_is_named_by_it() {
         );
     });
 }
+
+/// Twelve iterations with a kernel of 500 µs, each with a call of the model with these sizes.
+fn generation(sizes: impl Fn(i64) -> String) -> Session {
+    let mut text = String::new();
+    for step in 0..12 {
+        let start = 1000 * step;
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range decode {}\n", time(0, 600));
+        text += &format!("range rooflens:call {} {}\n", sizes(step), time(0, 20));
+        text += &format!("launch {} -> gemm {}\n", time(1, 5), time(10, 510));
+    }
+    trace(&text)
+}
+
+#[test]
+fn a_sequence_that_grows_by_a_token_per_call_is_computed_again() {
+    let saved = |sizes: fn(i64) -> String| {
+        let found = findings(&generation(sizes));
+        finding(&found, "no-kv-cache").map(|(_, saved, _)| *saved)
+    };
+    // Eleven of twelve calls have a token more, 102 to 112: of 1177 tokens, eleven are new. 500 µs · 11/12 · 1166/1177.
+    let grows = |step| format!("prefill batch=8 tokens={0} keys={0}", 101 + step);
+    assert!((saved(grows).unwrap() - 454_050.0).abs() < 1.0);
+    // With a cache, a call has one token and reads keys of all; lengths of unrelated batches differ by any number.
+    assert_eq!(
+        saved(|step| format!("decode batch=8 tokens=1 keys={}", 101 + step)),
+        None
+    );
+    assert_eq!(
+        saved(|step| format!("prefill batch=8 tokens={0} keys={0}", 101 + 2 * step)),
+        None
+    );
+}
+
+/// What to do about six iterations that launch these numbers of kernels, with a batch of eight samples.
+fn launched(kernel: &str, counts: [usize; 6]) -> String {
+    let mut text = String::new();
+    for (step, count) in (0..).zip(counts) {
+        let start = 1000 * step;
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range augment {}\n", time(0, 500));
+        for number in 0..count as i64 {
+            let call = 5 * number;
+            let (launch, work) = (time(call, call + 5), time(call + 5, call + 6));
+            text += &format!("launch {launch} -> {kernel} {work}\n");
+        }
+    }
+    let mut session = trace(&text);
+    session.workload.batch = Some(8);
+    with_results(&session, |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let mut findings = judge(&evidence).0.findings.into_iter();
+        let launching = findings.find(|finding| finding.id == "launch-bound");
+        let root = launching.and_then(|finding| finding.root);
+        root.map_or_else(String::new, |root| root.action)
+    })
+}
+
+#[test]
+fn no_graph_is_advised_for_a_loop_of_samples_or_a_varying_number_of_launches() {
+    let samples = "launch_bound.root_action_samples{samples=8}";
+    assert_eq!(launched("axpy", [16; 6]), samples);
+    // A GEMM may be that of a layer, and twelve launches are no multiple of eight.
+    assert!(!launched("gemm", [16; 6]).contains("samples"));
+    assert!(!launched("axpy", [12; 6]).contains("samples"));
+    // Three of six iterations launch as many kernels as each other, and no more than half may.
+    let varying = "launch_bound.root_action_varying";
+    assert!(launched("axpy", [12, 13, 14, 15, 17, 18]).starts_with(varying));
+    assert!(!launched("axpy", [12, 12, 12, 12, 13, 14]).starts_with(varying));
+}
+
+/// What to do about six training steps with so many calls of the model, of a batch of two each, and a kernel of backward on
+/// another thread after the calls or between them.
+fn accumulated(calls: usize, is_between: bool) -> String {
+    let mut text = String::new();
+    for step in 0..6 {
+        let start = 2000 * step;
+        let time = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        text += &format!("range train_step {}\n", time(0, 1500));
+        for call in 0..calls as i64 {
+            let begin = 200 * call;
+            let sizes = "train batch=2 tokens=64 keys=64";
+            text += &format!("range rooflens:call {sizes} {}\n", time(begin, begin + 100));
+            for number in 0..20 {
+                let launch = begin + 5 * number;
+                let (launch, work) = (time(launch, launch + 5), time(launch + 5, launch + 6));
+                text += &format!("launch {launch} -> gemm {work}\n");
+            }
+        }
+        let backward = if is_between { 150 } else { 1300 };
+        let (launch, work) = (
+            time(backward, backward + 5),
+            time(backward + 5, backward + 6),
+        );
+        text += &format!("thread 2\nlaunch {launch} -> gemm {work}\nthread 1\n");
+    }
+    let session = trace(&text);
+    with_results(&session, |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let step = evidence.stages.first().unwrap();
+        let calls = crate::launching::micro_batches(&evidence, step);
+        calls.map_or_else(String::new, |[calls, batch]| {
+            format!("{} × {}", calls.0, batch.0)
+        })
+    })
+}
+
+#[test]
+fn a_step_that_accumulates_gradients_has_calls_with_backward_between() {
+    assert_eq!(accumulated(4, true), "4 × 2");
+    assert_eq!(accumulated(1, true), "");
+}

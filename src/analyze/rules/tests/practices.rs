@@ -178,20 +178,3 @@ fn a_loop_of_recurrent_cells_is_one_call_of_the_layer() {
     );
     assert_eq!(advised(with_cells(159)), "launch_bound.advice_decode");
 }
-
-#[test]
-fn a_step_that_accumulates_gradients_needs_larger_batches() {
-    let with_batch = |of_step| {
-        let mut made = decode().utilization(0.1, 0.1);
-        let timed = &mut made.utilized().timed;
-        (timed.kind, timed.batch) = (StageKind::TrainStep, of_step);
-        made.session.workload.batch = Some(2);
-        made
-    };
-    assert_eq!(
-        advised(with_batch(Some(8))),
-        "launch_bound.advice_accumulation{calls=4, batch=2}"
-    );
-    assert_eq!(advised(with_batch(Some(2))), "launch_bound.advice_decode");
-    assert_eq!(advised(with_batch(None)), "launch_bound.advice_decode");
-}

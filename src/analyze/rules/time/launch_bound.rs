@@ -5,7 +5,7 @@ use crate::evidence::Evidence;
 use crate::known;
 use crate::launching::{
     MANY, RULE as ID, SHARE, cells, is_within_steps, largest, launching, leaves_host_code,
-    micro_batches,
+    micro_batches, samples, varying_operations,
 };
 use crate::pauses;
 use crate::practices;
@@ -59,6 +59,7 @@ fn draft(
     let is_bound = idle.verdict().0 == Verdict::Launch && stage.reference_busy() < HALF_BUSY;
     let launches = idle.launches.per_step;
     let micro_batches = micro_batches(evidence, stage);
+    let varying = varying_operations(evidence, stage);
     let arguments = arguments! {
         bound = is_bound.then(|| Inline::strong(&stage.label)),
         idle = evidence.idles(stage, idle, &[Cause::Launching], launching),
@@ -69,6 +70,9 @@ fn draft(
         call = idle.launches.median_call,
         sampled = evidence.sampled(idle),
         cells = cells(evidence, stage),
+        least = varying.map(|[least, _]| least),
+        most = varying.map(|[_, most]| most),
+        samples = samples(evidence, stage),
         calls = micro_batches.map(|[calls, _]| calls),
         batch = micro_batches.map(|[_, batch]| batch),
     };
@@ -87,6 +91,14 @@ fn draft(
         "advice_accumulation" => {
             let draft = draft.root("root_cause_accumulation", "root_action_accumulation");
             draft.only_if("root_if_accumulation")
+        }
+        "advice_samples" => {
+            let draft = draft.root("root_cause_samples", "root_action_samples");
+            draft.only_if("root_if_samples")
+        }
+        "advice_varying" => {
+            let draft = draft.root("root_cause_varying", "root_action_varying");
+            draft.only_if("root_if_varying")
         }
         "advice_parts" => draft.root("root_cause_waits", "root_action_parts"),
         _ if !evidence.platform.pytorch => draft,
@@ -113,6 +125,14 @@ fn gain(
             gain.kind = GainKind::Measured;
         }
         return (finding, "basis_replay", None);
+    }
+    if let Some(samples) = samples(evidence, stage) {
+        // A kernel for all samples may take as long as that of one.
+        let idle = replayed(evidence, stage, idle)
+            .max(launching)
+            .min(stage.idle());
+        let work = stage.busy * (1.0 - 1.0 / samples.0);
+        return (stage.saving(idle + work), "basis_samples", None);
     }
     let largest = largest(evidence, stage, idle);
     let saving = |saved| evidence.saving_idle(stage, idle, &[Cause::Launching], saved);
@@ -177,6 +197,12 @@ fn advice(
     }
     if micro_batches(evidence, stage).is_some() {
         return ("advice_accumulation", None);
+    }
+    if samples(evidence, stage).is_some() {
+        return ("advice_samples", None);
+    }
+    if varying_operations(evidence, stage).is_some() {
+        return ("advice_varying", None);
     }
     // A bundle with the graph shows its gaps already.
     let replay = evidence.replay(stage);

@@ -7,7 +7,7 @@ use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
-use rooflens_document::Inline;
+use rooflens_document::{Finding, Inline};
 use rooflens_stats::median;
 use rooflens_units::{Ns, Ratio, Time};
 
@@ -90,6 +90,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     }
     let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
     loss.finding.is_wait = is_wait;
+    if launches {
+        add_all_idle(&mut loss.finding, stage);
+    }
     let name = match wait {
         Some(Wait::Mask) => {
             let is_mask = |name: &_| Wait::of(session.text(*name)) == Wait::Mask;
@@ -118,6 +121,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Value) if launches => draft
             .root("root_cause_launches", "root_action_launches")
             .only_if("root_if_launches")
+            .basis("basis_launches")
             .advice("advice_launches"),
         Some(Wait::Value) => draft
             .root("root_cause_value", "root_action_value")
@@ -130,6 +134,19 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
             .root("root_cause_data", "root_action_data")
             .advice("advice_data"),
         Some(Wait::All) | None => draft,
+    }
+}
+
+/// Raises the bound to all idle time of an iteration: one call on a batch launches next to nothing.
+fn add_all_idle(finding: &mut Finding, stage: &StageLine) {
+    let all = stage.saving_idle(stage.time - stage.busy);
+    if let (Some(gain), Some(most)) = (&mut finding.gain, all.gain)
+        && gain.kind == most.kind
+        && gain.saved_ns < most.saved_ns
+    {
+        gain.saved_ns = most.saved_ns;
+        finding.weight_ns = all.weight_ns;
+        finding.severity = all.severity;
     }
 }
 

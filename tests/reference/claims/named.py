@@ -8,7 +8,7 @@ import statistics
 
 from activities import UNNAMED, Host, names, windows_of
 from idle import within
-from instances import covered
+from instances import REPEATING, covered
 from line import HOST, Line
 from parts import chain, next_range, sync_calls, sync_time
 
@@ -67,18 +67,31 @@ def loop_time(work, run):
         captured = max(captured, line.whole)
         if line.unprofiled is not None:
             added += line.stalls_of_profiler()
-            # It holds what the host does in the range before the first operation.
-            before = sum(idle_inside(work, pair, windows) for pair, windows in pairs_of(work)[0].items() if pair[1] == line.stage)
-            added += max((line.time - line.reference) * len(line.counted) + before, 0)
+            # It holds what the host does in the range before the first and after the last operation.
+            around = sum(time for pair, times in host_times(work).items() for own, time in zip(pair, times) if own == line.stage)
+            added += max((line.time - line.reference) * len(line.counted) + around, 0)
     return max(typical, captured - added)
 
 
-def idle_inside(work, pair, windows):
-    """Idle time of windows while the host is in the stage that starts."""
-    first = work.capture.ops[0]
-    enters = sorted(one.start for one in work.counted(pair[1], first.process))
-    cut = [(max([start, *(at for at in enters if at < end)]), end) for start, end, _ in windows]
-    return sum(idle_of_windows(work, first.gpu, cut))
+def host_times(work):
+    """Of each pair of stages, the idle time while the host is still in the first one, and while it is in the second one."""
+    gpu, times, last = work.capture.ops[0].gpu, {}, None
+    for start, end, one, counts in chain(work):
+        if last is not None and last[1] < start and counts and last[3]:
+            behind, inside = times.get((last[2].stage, one.stage), (0, 0))
+            behind += sum(idle_of_windows(work, gpu, [(last[1], max(min(start, last[2].end), last[1]))]))
+            inside += sum(idle_of_windows(work, gpu, [(min(max(last[1], one.start), start), start)]))
+            times[last[2].stage, one.stage] = behind, inside
+        last = (start, end, one, counts) if last is None or end > last[1] else last
+    return times
+
+
+def host_place(work, pair, idle):
+    """The stage in whose range the host is for the largest part of the idle time, and that part; none outside of both."""
+    behind, inside = (0 if stage == REPEATING else time for stage, time in zip(pair, host_times(work)[pair]))
+    if idle - sum(host_times(work)[pair]) >= max(behind, inside):
+        return None, None, 0
+    return ("next", pair[1], inside) if inside >= behind else ("last", pair[0], behind)
 
 
 def is_notable(line, whole):
@@ -298,8 +311,14 @@ def between(work, stage, process, found):
     unnamed = UNNAMED | {"synchronization", "blocking copy"}
     named = {pair: sum(own.time(one) for one in list(own.times) if one not in unnamed) for pair, own in loops.items()}
     rest = {pair: max(min(idle[pair] - named[pair], idle[pair] - after_waits(work, process, pair, pairs[pair])), 0) for pair in loops}
-    pair = max(rest, key=rest.get)
-    place, covers = place_of(loops.values(), set(work.stages))
+    places = {pair: host_place(work, pair, idle[pair]) for pair in loops}
+    groups = collections.defaultdict(dict)
+    for pair, (side, own, _) in places.items():
+        if own == work.of_stage:
+            groups[side, own][pair] = rest[pair]
+    group = max(groups.values(), key=lambda one: sum(one.values()))
+    pair = max(group, key=group.get)
+    place, covers = place_of([loops[own] for own in group], set(work.stages))
     range_, covered_ = next_range(work, pair, pairs[pair]) if not named[pair] else (None, 0)
     if place is None and covered_ >= 0.5:
         place, covers = range_, covered_
@@ -308,11 +327,18 @@ def between(work, stage, process, found):
         for gap in work.gaps_within(gpu, *window[:2]):
             causes.update(within(gap, *window[:2]))
     each = idle_of_windows(work, gpu, pairs[pair])
-    inside = idle_inside(work, pair, pairs[pair]) / idle[pair]
-    whole = loop_time(work, run)
-    return dict(share=sum(rest.values()) / whole, run=whole, gain=min(sum(rest.values()), whole), after_text=pair[0], before_text=pair[1],
-                n=len(each), median=statistics.median(each), cause_text=causes.most_common(1)[0][0], place_text=place,
-                place_share=covers, inside=inside, inside_text=pair[1])
+    whole, lost, lines = loop_time(work, run), sum(group.values()), lines_of(work)
+    _, own, in_place = places[pair]
+    if own is None and all(line.unprofiled is not None for line in lines):
+        # Unprofiled times hold all that the host does in the ranges of the stages.
+        lost = min(lost, whole - sum(line.reference * len(line.counted) for line in lines))
+    gain = min(lost, whole)
+    if own is not None and Line(work, own, process).unprofiled is not None:
+        line = Line(work, own, process)
+        gain = min(lost / len(line.counted), max(line.reference - line.busy, 0))
+    return dict(share=lost / whole, run=whole, gain=gain, after_text=pair[0], before_text=pair[1], n=len(each),
+                median=statistics.median(each), cause_text=causes.most_common(1)[0][0], place_text=place, place_share=covers,
+                inside=in_place / idle[pair], inside_text=own)
 
 
 def idle_of_windows(work, gpu, windows):

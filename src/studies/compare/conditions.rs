@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_analysis::engine::facts::OpSource;
+use rooflens_analysis::operators::chains::{ChainKind, Place};
 use rooflens_analysis::system::environment::stated;
+use rooflens_schemas::StageKind;
 use rooflens_session::{Ns, Session};
 
 use crate::{Analyzed, Pair};
@@ -129,7 +131,7 @@ impl Stated {
         }
         self.stages
             .extend(stages(capture).into_iter().map(str::to_owned));
-        self.add_fields(session);
+        self.add_fields(session, step_batch(capture));
         self.add_recorded(session);
         self.add_graph_modes(capture);
     }
@@ -140,9 +142,13 @@ impl Stated {
     }
 
     /// Plain fields of a workload description. Stage rules, overrides and the number of warm-up iterations are about the
-    /// capture, and names are free text.
-    fn add_fields(&mut self, session: &Session) {
-        let value = serde_json::to_value(&session.workload).unwrap_or_default();
+    /// capture, and names are free text. An inferred batch is that of a training step, where it is known.
+    fn add_fields(&mut self, session: &Session, step_batch: Option<u64>) {
+        let mut workload = session.workload.clone();
+        if workload.infers("batch") {
+            workload.batch = step_batch.or(workload.batch);
+        }
+        let value = serde_json::to_value(&workload).unwrap_or_default();
         for (name, value) in value.as_object().into_iter().flatten() {
             let is_plain = value.is_number() || value.is_string();
             if is_plain && !matches!(name.as_str(), "name" | "label" | "warmup") {
@@ -214,6 +220,38 @@ impl Stated {
         }
         versions
     }
+}
+
+/// Sequences of a training step: the sum over its calls of the model, where all steps have the same. Calls without backward
+/// between them may be of the same sequences, and count once: calling the model once is a change of the program.
+fn step_batch(capture: &Analyzed<'_>) -> Option<u64> {
+    let facts = capture.context.facts;
+    let mut steps = facts.run_summaries().filter(|summary| {
+        summary.is_outermost(facts) && summary.kind(facts) == StageKind::TrainStep
+    });
+    let step = steps.next()?;
+    let mut batches = step
+        .counted_instances(facts)
+        .map(|instance| instance.sizes.batch);
+    let batch = batches.next()??;
+    if !batches.all(|other| other == Some(batch)) {
+        return None;
+    }
+    let chains = capture.context.results.chains().ok();
+    let repeated = chains.and_then(|chains| {
+        let mut places = chains.places.iter();
+        let is_step = |place: &&Place| {
+            let of_place = place.stage.as_ref();
+            of_place.is_some_and(|summary| summary.stage == step.stage)
+        };
+        places
+            .find(is_step)?
+            .group(ChainKind::Calls)?
+            .example
+            .factor
+    });
+    let calls = repeated.map_or(1, |calls| calls.0.round().max(1.0) as u64);
+    Some(batch / calls)
 }
 
 fn joined(values: &BTreeSet<String>) -> String {

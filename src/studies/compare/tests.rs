@@ -123,6 +123,50 @@ fn a_kernel_that_replaces_another_and_one_launched_twice_are_told_apart() {
     });
 }
 
+/// Four training steps with these calls of the model, and the inferred batch.
+fn trained(calls: &[&str], batch: u64) -> Session {
+    let mut text = String::new();
+    for step in 0..4 {
+        let start = 1000 * step;
+        text += &format!("range train_step {start}..{}\n", start + 900);
+        for (number, sizes) in (0..).zip(calls) {
+            let begin = start + 100 * number;
+            text += &format!(
+                "range rooflens:call train {sizes} {begin}..{}\n",
+                begin + 50
+            );
+            text += &format!(
+                "launch {begin}..{} -> gemm {}..{}\n",
+                begin + 5,
+                begin + 10,
+                begin + 60
+            );
+        }
+    }
+    let mut session = trace(&text);
+    session.workload.batch = Some(batch);
+    session.workload.inferred = vec!["batch".to_owned()];
+    session
+}
+
+#[test]
+fn an_inferred_batch_is_that_of_a_training_step() {
+    let subjects = |before: Session, after: Session| {
+        let mut subjects = Vec::new();
+        with(&Pair { before, after }, &Pair::default(), |comparison| {
+            let conditions = comparison.conditions.iter();
+            subjects.extend(conditions.map(|condition| condition.subject));
+        });
+        subjects
+    };
+    // The batch was inferred by call, or by step: both steps train with four sequences.
+    let by_call = || trained(&["batch=2 tokens=8"; 2], 2);
+    let by_step = trained(&["batch=4 tokens=8"], 4);
+    assert_eq!(subjects(by_call(), by_step), []);
+    let other = trained(&["batch=2 tokens=8"], 2);
+    assert_eq!(subjects(by_call(), other), [Subject::Workload]);
+}
+
 #[test]
 fn other_sizes_and_other_stages_prevent_a_comparison() {
     let mut sessions = traces(BEFORE, &AFTER.replace("step", "epoch"));

@@ -112,7 +112,7 @@ fn outside(evidence: &Evidence<'_>, process: ProcessId) -> Time {
         if stage.unprofiled.is_none() {
             return UNLIMITED;
         }
-        outside = outside - stage.total();
+        outside -= stage.total();
     }
     outside.max(Time::ZERO)
 }

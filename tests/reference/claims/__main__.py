@@ -90,7 +90,7 @@ def none_known(work, statement):
 def derive(work, finding):
     """What the statement says and what is derived, by group; or why there is nothing."""
     rule = finding["rule"]
-    work.of_stage = finding["stage"]
+    work.of_stage, work.statement = finding["stage"], finding["statement"]
     if rule == "flop-coverage":
         return none_known(work, finding["statement"])
     if rule == "profile-coverage":

@@ -316,7 +316,9 @@ def between(work, stage, process, found):
     for pair, (side, own, _) in places.items():
         if own == work.of_stage:
             groups[side, own][pair] = rest[pair]
-    group = max(groups.values(), key=lambda one: sum(one.values()))
+    # A stage may have a finding about the time before its first operation, and another about that after its last one.
+    of_statement = [one for one in groups.values() if "between {} and {} (".format(*max(one, key=one.get)) in work.statement]
+    group = max(of_statement or groups.values(), key=lambda one: sum(one.values()))
     pair = max(group, key=group.get)
     place, covers = place_of([loops[own] for own in group], set(work.stages))
     range_, covered_ = next_range(work, pair, pairs[pair]) if not named[pair] else (None, 0)

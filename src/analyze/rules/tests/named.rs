@@ -720,3 +720,20 @@ fn a_step_that_accumulates_gradients_has_calls_with_backward_between() {
     assert_eq!(accumulated(4, true), "4 × 2");
     assert_eq!(accumulated(1, true), "");
 }
+
+#[test]
+fn a_wait_without_a_mark_is_within_an_operator_where_others_have_marks() {
+    let action = |mark: &str| {
+        let wait = "cudaStreamSynchronize 120us..200us";
+        let session = steps(wait, mark);
+        with_results(&session, |context| {
+            let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+            let mut findings = judge(&evidence).0.findings.into_iter();
+            let waits = findings.find(|finding| finding.id == "sync-bound").unwrap();
+            waits.root.map_or_else(String::new, |root| root.action)
+        })
+    };
+    assert_eq!(action(""), "");
+    let marked = action("range rooflens:cuda.synchronize at train.py:9 960us..961us");
+    assert_eq!(marked, "sync_bound.root_action_operators");
+}

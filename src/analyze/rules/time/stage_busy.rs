@@ -15,7 +15,7 @@ use rooflens_analysis::utilization::Unavailable;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::{Finding, Inline};
 use rooflens_sections::group_color;
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Count, Ratio, Time};
 
 /// Id of the rule.
 pub(crate) const ID: &str = "stage-busy";
@@ -208,7 +208,7 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
         why = cause.as_deref(),
         apart = why.has_rarer.then_some(""),
         sole = cause.as_deref().filter(|_| part.is_none()),
-        operations = cause.is_none().then_some(stage.operations),
+        operations = Some(stage.operations).filter(|operations| cause.is_none() && *operations > Count(1.0)),
         mean = stage.mean_operation(),
     };
     // Where causes are known, the rules of each cause advise.

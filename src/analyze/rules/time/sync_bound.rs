@@ -8,6 +8,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline};
+use rooflens_schemas::marks;
 use rooflens_stats::median;
 use rooflens_units::{Ns, Ratio, Time};
 
@@ -133,8 +134,25 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Data) => draft
             .root("root_cause_data", "root_action_data")
             .advice("advice_data"),
+        None if marks_calls(evidence, stage) => draft
+            .root("root_cause_operators", "root_action_operators")
+            .only_if("root_if_operators")
+            .advice("advice_operators"),
         Some(Wait::All) | None => draft,
     }
+}
+
+/// Whether the capture program marked waiting calls of Python in the pass of a stage: a wait without a mark is then within an
+/// operator.
+fn marks_calls(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let (session, ranges) = (evidence.session, &evidence.session.ranges);
+    let pass = evidence.facts.stages[stage.stage].pass;
+    let is_mark = |row: usize| {
+        ranges.pass[row] == pass
+            && session.text(ranges.domain[row]) == marks::DOMAIN
+            && session.text(ranges.name[row]).contains(" at ")
+    };
+    (0..ranges.len()).any(is_mark)
 }
 
 /// Raises the bound to all idle time of an iteration: one call on a batch launches next to nothing.

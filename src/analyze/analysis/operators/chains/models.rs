@@ -226,3 +226,88 @@ impl Finder<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::chains;
+    use super::super::{Group, Place};
+    use super::*;
+
+    /// Two calls of a model of 16 kernels of 10 µs, the second with these tokens, and backward of 200 µs before or after it.
+    fn two_calls(tokens: u64, backward: i64) -> Place {
+        let mut text = String::from("range step 0..900us\n");
+        let mut gpu = 100;
+        for (start, tokens) in [(0, 512), (200, tokens)] {
+            text += &format!(
+                "range rooflens:call train batch=16 tokens={tokens} keys=512 {start}us..{}us\n",
+                start + 100
+            );
+            if start == 0 {
+                // Autocast converts weights once.
+                text += "launch 90us..91us -> direct_copy_kernel 90us..95us\n";
+            }
+            for number in 0..16 {
+                let call = start + 5 * number;
+                text += &format!(
+                    "launch {call}us..{}us -> gemm {gpu}us..{}us\n",
+                    call + 1,
+                    gpu + 10
+                );
+                gpu += 10;
+            }
+        }
+        let call = format!("{backward}us..{}us", backward + 1);
+        text += &format!("thread 2\nlaunch {call} -> gemm {gpu}us..{}us", gpu + 200);
+        // Operators with sizes make it a pass of operators.
+        text += "\nthread 1\noperator aten::mm [[8,8],[8,8]] float 0us..1us";
+        chains(&text).places[0].clone()
+    }
+
+    #[test]
+    fn a_model_called_again_before_backward_may_do_the_same_work() {
+        let place = two_calls(512, 400);
+        let group = place.group(ChainKind::Calls).unwrap();
+        // 160 µs of the second call, and half of backward.
+        assert_eq!(group.saved(), Some(Time(260_000.0)));
+        assert_eq!(group.example.factor, Some(Count(2.0)));
+        assert_eq!(group.example.sizes, "16 × 512");
+        // Other sizes, or backward between: a micro-batch.
+        assert!(two_calls(256, 400).group(ChainKind::Calls).is_none());
+        assert!(two_calls(512, 150).group(ChainKind::Calls).is_none());
+    }
+
+    /// Three steps that call a model of 16 GEMMs of 10 µs with these tokens, and launch so many GEMMs of another network.
+    fn two_networks(tokens: [u64; 3], others: usize) -> Option<Group> {
+        let mut text = String::new();
+        for (step, tokens) in (0..).zip(tokens) {
+            let start = 1000 * step;
+            text += &format!("range step {start}us..{}us\n", start + 300);
+            text += &format!(
+                "range rooflens:call prefill batch=8 tokens={tokens} keys={tokens} {start}us..{}us\n",
+                start + 100
+            );
+            for number in 0..16 + others as i64 {
+                let call = start + 5 * number + if number < 16 { 0 } else { 50 };
+                let gpu = start + 100 + 10 * number;
+                text += &format!(
+                    "launch {call}us..{}us -> gemm {gpu}us..{}us\n",
+                    call + 1,
+                    gpu + 10
+                );
+            }
+        }
+        text += "operator aten::mm [[8,8],[8,8]] float 0us..1us";
+        chains(&text).places[0].group(ChainKind::Constant).cloned()
+    }
+
+    #[test]
+    fn a_model_called_in_each_step_next_to_another_network_may_do_the_same_work() {
+        let group = two_networks([256; 3], 16).unwrap();
+        // 160 µs of each of three calls.
+        assert_eq!(group.saved(), Some(Time(480_000.0)));
+        assert_eq!(group.example.sizes, "8 × 256");
+        // Without another network it may be a benchmark, and with other sizes the inputs differ.
+        assert_eq!(two_networks([256; 3], 15), None);
+        assert_eq!(two_networks([256, 256, 257], 16), None);
+    }
+}

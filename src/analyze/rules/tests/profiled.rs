@@ -182,6 +182,7 @@ impl Launch {
         counters.sol = SpeedOfLight {
             compute: Some(Percent(self.sol.0)),
             memory,
+            memory_throughput: None,
         };
         counters.waves = Some(Ratio(self.waves));
         counters.theoretical_occupancy = Some(Percent(self.occupancy));

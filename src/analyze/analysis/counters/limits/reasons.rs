@@ -216,6 +216,12 @@ impl<'a> Profile<'a> {
         self.units.dram * Ratio::of(needed, moved)
     }
 
+    /// Use of the pipe that computes in fp64.
+    fn fp64_pipe(&self) -> Ratio {
+        let used = "sm__pipe_fp64_cycles_active.avg.pct_of_peak_sustained_elapsed";
+        Ratio(self.launch.id("%", used).unwrap_or_default() / 100.0)
+    }
+
     fn is_latency_bound(&self) -> bool {
         self.units.busiest().0 * 100.0 < THRESHOLDS.busy.0
     }
@@ -368,12 +374,13 @@ fn cache_traffic(profile: &Profile<'_>) -> Option<Cause> {
 /// fp64 at the rate at which SMs compute in fp32 at least; half is the optimistic number.
 fn fp64(profile: &Profile<'_>, identity: &KernelIdentity) -> Option<Cause> {
     let computes = profile.counters.flops.main();
+    let is_on_pipe = profile.fp64_pipe() >= BUSY;
     let holds = match computes {
         Some(part) => part.dtype.starts_with("fp64"),
-        None => identity.dtype == "fp64",
+        None => identity.dtype == "fp64" || is_on_pipe,
     };
     let by_rate = profile.units.compute >= profile.units.memory()
-        && computes.is_some_and(|part| !part.tensor);
+        && computes.map_or(is_on_pipe, |part| !part.tensor);
     let rest = match by_rate {
         true => HALF.min(profile.device.fp64),
         false => HALF,

@@ -176,6 +176,8 @@ pub struct SpeedOfLight {
     pub compute: Option<Percent>,
     /// Memory levels.
     pub memory: Levels<Percent>,
+    /// ncu's Memory Throughput; parts of the levels, such as the tag stage of L1, do not count for it.
+    pub memory_throughput: Option<Percent>,
 }
 
 /// Sources of the executed instructions of warps.

@@ -1,6 +1,6 @@
 //! Duration, bytes moved, and speed-of-light figures.
 
-use super::lookup::Launch;
+use super::lookup::{Launch, Source};
 use super::{Levels, SpeedOfLight};
 use rooflens_units::{Bytes, BytesPerSecond, Percent, Seconds};
 
@@ -95,6 +95,15 @@ pub(super) fn peak_bandwidth(launch: &Launch<'_>) -> Levels<BytesPerSecond> {
     }
 }
 
+/// Sources of ncu's Memory Throughput, in percent.
+pub(super) const MEMORY_THROUGHPUT: [Source; 2] = [
+    (
+        "",
+        "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+    ),
+    (SOL, "Memory Throughput"),
+];
+
 /// Speed-of-light figures, all over elapsed time.
 pub(super) fn speed_of_light(launch: &Launch<'_>) -> SpeedOfLight {
     let percent = |sources: &[_]| launch.first("%", sources).map(Percent);
@@ -115,6 +124,7 @@ pub(super) fn speed_of_light(launch: &Launch<'_>) -> SpeedOfLight {
             ]),
             l1: l1_throughput(launch).map(Percent),
         },
+        memory_throughput: percent(&MEMORY_THROUGHPUT),
     }
 }
 

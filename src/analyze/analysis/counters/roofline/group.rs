@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::Classifier;
-use crate::counters::ncu::bound::{Bound, THRESHOLDS};
+use crate::counters::ncu::bound::{Bound, Reason, THRESHOLDS};
 use crate::counters::ncu::flops::FlopCount;
 use crate::counters::ncu::{KernelCounters, Level, Levels};
 use rooflens_session::{Arrange, Dim3, StrId};
@@ -32,10 +32,12 @@ pub struct Group {
     pub bytes: Levels<Bytes>,
     /// Compute throughput, mean over time.
     pub compute: Option<Percent>,
-    /// Highest memory throughput, mean over time.
+    /// ncu's memory throughput, else that of the highest level, mean over time.
     pub memory: Option<Percent>,
     /// Class of most of the time.
     pub bound: Bound,
+    /// Why its longest launch of that class is in it; none where the class says it all.
+    pub reason: Option<Reason>,
 }
 
 /// The groups of a pass, the longest first.
@@ -68,6 +70,12 @@ fn group(kernels: &[&KernelCounters], total: Seconds, rule: Classifier) -> Optio
         let seconds = seconds.filter(Seconds::is_positive)?;
         Some(Percent(weighted? / seconds))
     };
+    let bound = main_bound(kernels, rule);
+    let verdicts = kernels
+        .iter()
+        .map(|kernel| (kernel.seconds, THRESHOLDS.classify(rule, kernel)));
+    let of_bound = verdicts.filter(|(_, verdict)| verdict.bound == bound);
+    let longest = of_bound.reduce(|best, next| if next.0 > best.0 { next } else { best });
     Some(Group {
         short: first.identity.short.clone(),
         grid: first.grid,
@@ -87,8 +95,12 @@ fn group(kernels: &[&KernelCounters], total: Seconds, rule: Classifier) -> Optio
             l1: bytes(Level::L1),
         },
         compute: over_time(&|kernel| kernel.sol.compute),
-        memory: over_time(&|kernel| Some(kernel.sol.memory.highest()?.1)),
-        bound: main_bound(kernels, rule),
+        memory: over_time(&|kernel| {
+            let highest = kernel.sol.memory.highest().map(|(_, highest)| highest);
+            kernel.sol.memory_throughput.or(highest)
+        }),
+        bound,
+        reason: longest.and_then(|(_, verdict)| verdict.reason),
     })
 }
 

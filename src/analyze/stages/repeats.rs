@@ -2,8 +2,8 @@
 //!
 //! A plain CUDA program and a PyTorch loop without ranges were one stage from the first to the last operation: its start-up
 //! then hides what each step does. What must hold: a unit is the shortest sequence that repeats exactly, at least three
-//! times, and its repeats are at least half of all calls. Copies count: a step of equal layers ends with the copy of its
-//! result. Where copies differ from step to step, kernels alone are compared. They may find a layer within a step.
+//! times, and its repeats are at least half of all calls and of the time of all kernels. Copies count: a step of equal
+//! layers ends with the copy of its result. Where copies differ from step to step, kernels alone are compared. They may find a layer within a step.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -203,6 +203,16 @@ fn windows(calls: &[Call], compared: &[&Call]) -> Vec<Window> {
     else {
         return Vec::new();
     };
+    let kernel_time = |calls: &mut dyn Iterator<Item = &Call>| -> Ns {
+        let kernels = calls.filter(|call| !call.is_copy());
+        kernels.map(|call| call.time).sum()
+    };
+    let units = &compared[first..first + count * length];
+    let of_units = kernel_time(&mut units.iter().copied());
+    // A set-up repeats, too, such as a load of columns, and a short first phase: neither is what the program does.
+    if of_units == Ns::ZERO || of_units * (SHARE as i64) < kernel_time(&mut calls.iter()) {
+        return Vec::new();
+    }
     let last = calls
         .iter()
         .filter(|call| !call.is_copy())
@@ -369,6 +379,36 @@ mod tests {
             ));
         }
         assert_eq!(instances(&few).0, whole);
+    }
+
+    /// Copies of a set-up have no kernel. Of 8 + 40 ns of kernels, three units have 8 and then 41.
+    #[test]
+    fn what_has_no_kernels_or_few_of_their_time_is_no_step() {
+        let whole = crate::stages::WHOLE_CAPTURE;
+        let mut copies = String::new();
+        for start in [0, 10, 20, 30] {
+            copies += &format!(
+                "cudaMemcpy {start}..{} -> memcpy HtoD pageable 4B {}..{}\n",
+                start + 5,
+                start + 1,
+                start + 5
+            );
+        }
+        assert_eq!(instances(&copies).0, whole);
+        let with_tail = |time: i64| {
+            let mut text = String::new();
+            for start in [0, 10, 20, 30] {
+                text += &format!(
+                    "launch {start}..{} -> a {}..{}\n",
+                    start + 1,
+                    start + 1,
+                    start + 3
+                );
+            }
+            text + &format!("launch 40..41 -> b 41..{}", 41 + time)
+        };
+        assert_eq!(instances(&with_tail(8)).0, REPEATING);
+        assert_eq!(instances(&with_tail(9)).0, whole);
     }
 
     #[test]

@@ -92,10 +92,11 @@ fn of_pass(context: &Context<'_>, pass: &HostPass) -> Vec<Inline> {
     let name = Inline::strong(context.session.pass_name(pass.pass));
     let pass_name = name.clone();
     let traced = (!pass.traced.is_empty()).then(|| pass.traced.join(context.text.comma()));
-    let launches = pass
-        .cuda
-        .iter()
-        .any(|call| context.session.text(call.name).contains("Launch"));
+    let launches = pass.cuda.iter().any(|call| {
+        let name = context.session.text(call.name);
+        let mut work = ["Launch", "Memcpy", "Memset"].iter();
+        work.any(|work| name.contains(work))
+    });
     let was_traced = pass
         .traced
         .iter()

@@ -24,6 +24,9 @@ const SHARE: Ratio = Ratio(0.05);
 /// Kernels without copies next to them ÷ exposed copies from which on the kernels are worth hiding copies behind.
 const HIDING: Ratio = Ratio(0.10);
 
+/// The same from which on the action is to overlap both.
+const HIDES: Ratio = Ratio(0.5);
+
 /// Exposed copies of one direction ÷ all from which on there is something for the other to run next to.
 const EACH: Ratio = Ratio(0.20);
 
@@ -69,9 +72,15 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
     let is_pinned_cause = evidence.platform.pytorch && is_pageable(copies);
     let draft = Draft::new(finding, arguments).advice(advice(evidence, copies, kernels));
     let [to, from] = directions(copies);
-    match is_pinned_cause && from > to {
-        true => draft.root("root_cause", "root_action_back"),
-        false => draft.cause_if(is_pinned_cause),
+    match is_pinned_cause {
+        true if from > to => draft.root("root_cause", "root_action_back"),
+        true => draft.cause_if(true),
+        false if is_managed(copies) => draft.root("root_cause_managed", "root_action_managed"),
+        // What runs for too short a time hides little: the bound is that of transfers that go.
+        false if kernels < exposed * HIDES => draft
+            .root("root_cause_few", "root_action_few")
+            .only_if("root_if_few"),
+        false => draft.cause_if(false),
     }
 }
 
@@ -87,14 +96,22 @@ fn is_pageable(copies: &Place) -> bool {
     to + from >= copies.exposed(None) / 2.0 && share.is_some_and(|share| share >= PAGEABLE)
 }
 
+/// Whether most of the exposed time is migrations of managed memory.
+fn is_managed(copies: &Place) -> bool {
+    let migrations = [CopyKind::MigrateToDevice, CopyKind::MigrateToHost];
+    let managed: Time = migrations
+        .iter()
+        .map(|kind| copies.exposed(Some(*kind)))
+        .sum();
+    managed >= copies.exposed(None) / 2.0
+}
+
 /// What the figures leave to try.
 fn advice(evidence: &Evidence<'_>, copies: &Place, kernels: Time) -> Vec<Inline> {
     let exposed = copies.exposed(None);
     let half = exposed / 2.0;
     let [to, from] = directions(copies);
-    let managed =
-        [CopyKind::MigrateToDevice, CopyKind::MigrateToHost].map(|kind| copies.exposed(Some(kind)));
-    if managed.iter().sum::<Time>() >= half {
+    if is_managed(copies) {
         return say!(evidence, "exposed_copies.advice_managed");
     }
     if to + from < half {

@@ -134,7 +134,13 @@ fn draft(
     let stages: Vec<_> = evidence.stages.iter().collect();
     let has_tf32 = practices::tf32(evidence, &stages).is_some_and(|share| share > Ratio::ZERO);
     let lacks_tf32 = has_gemms && !has_tf32 && (dtype, tensor) == ("fp32", "tf32");
-    let draft = Draft::new(finding, arguments).cause_if(lacks_tf32);
+    let draft = Draft::new(finding, arguments);
+    let draft = match evidence.platform.has_tf32() {
+        Some(false) => draft
+            .root("root_cause_fp16", "root_action_fp16")
+            .only_if("root_if_fp16"),
+        _ => draft.cause_if(lacks_tf32),
+    };
     Some(draft.advice(match dtype {
         "fp32" if tensor == "tf32" && has_tf32 => "advice_tf32",
         "fp32" if tensor == "fp16" => "advice_fp16",

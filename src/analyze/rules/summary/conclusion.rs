@@ -1,12 +1,15 @@
 //! The title of a report: what ran, what limits it, and how much faster it can be on the same GPU.
 
 use super::actions::{self, Action, Effect};
+use super::leaves::Leaf;
 use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
 use crate::stage::HALF_BUSY;
+use crate::time::host_bound;
 use rooflens_analysis::time::idle::Verdict;
 use rooflens_document::Quantity;
 use rooflens_sections::{Context, headline};
+use rooflens_units::Ratio;
 
 /// Rules of which the title says what bounds the stage; of the others it says the cause.
 const BOUNDS: [(&str, Verdict); 2] = [
@@ -19,13 +22,20 @@ pub(super) fn conclusion(
     evidence: &Evidence<'_>,
     whole: Option<&Whole<'_>>,
     actions: &[Action<'_>],
+    largest: Option<&Leaf>,
     unmeasured: Option<&str>,
 ) -> Option<String> {
     let context = Context::new(evidence.context, evidence.text);
     let subject = headline::subject(&context);
-    let limited = whole.and_then(|whole| match actions.first() {
-        Some(action) => Some(limited(evidence, whole, action)),
-        None => longest(evidence, whole),
+    let limited = whole.and_then(|whole| {
+        let saved = Ratio::of(whole.now - whole.best(), whole.now);
+        let most = largest.and_then(|leaf| leaf.most(evidence, saved));
+        match (actions.first(), most) {
+            // Actions are about the smaller part of the time.
+            (Some(_), Some(most)) => Some(most),
+            (Some(action), None) => Some(limited(evidence, whole, action)),
+            (None, _) => longest(evidence, whole),
+        }
     });
     let (Some(whole), Some(limited)) = (whole, limited) else {
         return headline::title(&context);
@@ -50,7 +60,7 @@ pub(super) fn conclusion(
 /// What the first action removes.
 fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> String {
     let bound = BOUNDS.iter().find(|(rule, _)| *rule == action.finding.id);
-    if let Some((_, verdict)) = bound
+    if let Some((_, verdict)) = bound.copied()
         && let Effect::Stage(stage) = action.effect
     {
         // The loop has more than its iterations.
@@ -58,7 +68,11 @@ fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> S
             whole.stages.len() == 1 && whole.kind != Kind::Loop || whole.kind == Kind::Step;
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
         let is_whole = is_only || action.others(actions::SIMILAR).next().is_some();
-        let busy = whole.busy_share().filter(|_| is_whole);
+        let idle = evidence.idle(stage.key());
+        if verdict == Verdict::Host && idle.is_some_and(host_bound::is_blocked) {
+            return actions::cause(evidence.text, action.finding);
+        }
+        let busy = whole.busy_share(evidence).filter(|_| is_whole);
         // What is busy for most of its time is not bound by the host, even if its longest wait is for launches.
         if busy.unwrap_or(stage.reference_busy()) < HALF_BUSY {
             return words!(

@@ -1,6 +1,8 @@
 //! How much of the captured time the figures of the first page are about.
 
-use rooflens_analysis::time::account::{Account, Iterations, NodeKind, Phase};
+use std::collections::BTreeMap;
+
+use rooflens_analysis::time::account::{Account, Iterations, NodeKind, Phase, Work};
 use rooflens_document::{Arg, Inline, Quantity};
 use rooflens_session::Ns;
 use rooflens_units::Ratio;
@@ -12,6 +14,9 @@ const LARGE: Ratio = Ratio(0.05);
 
 /// The same of a stage without figures.
 const NAMED: Ratio = Ratio(0.005);
+
+/// Share of the time of all operations from which on operations outside of the figures are named.
+const HOLDS: Ratio = Ratio(0.25);
 
 /// What the figures are about.
 #[derive(Default)]
@@ -89,13 +94,39 @@ fn sentence(evidence: &Evidence<'_>, account: &Account) -> Vec<Inline> {
     add("summary.coverage_after", &|phase| {
         phase == Phase::AfterStages
     });
+    let (largest, busy) = outside(evidence, account);
     say!(
         evidence,
         "summary.coverage",
         measured = Quantity::from(Ratio::of(account.measured(), total)),
         total = Quantity::ns(total),
-        parts = (!parts.is_empty()).then(|| parts.join(evidence.text.comma()))
+        parts = (!parts.is_empty()).then(|| parts.join(evidence.text.comma())),
+        largest = largest.as_ref().map(|(work, _)| Inline::code(work)),
+        time = largest.as_ref().map(|(_, time)| Quantity::ns(*time)),
+        share = largest.as_ref().map(|(_, time)| Ratio::of(*time, busy)),
     )
+}
+
+/// The operations with most time outside of stages, where that is notable, and the time of all operations.
+fn outside(evidence: &Evidence<'_>, account: &Account) -> (Option<(String, Ns)>, Ns) {
+    let mut times = BTreeMap::<Work, Ns>::new();
+    let (mut busy, mut is_of_stage) = (Ns::ZERO, false);
+    for node in &account.nodes {
+        match node.kind {
+            NodeKind::Phase(phase) => is_of_stage = matches!(phase, Phase::Stage { .. }),
+            NodeKind::Work(work) => {
+                busy += node.time;
+                if !is_of_stage {
+                    *times.entry(work).or_default() += node.time;
+                }
+            }
+            _ => {}
+        }
+    }
+    let largest = times.into_iter().max_by_key(|(_, time)| *time);
+    let largest = largest.filter(|(_, time)| time.time() >= busy.time() * HOLDS);
+    let name = |work| NodeKind::Work(work).name(evidence.session, evidence.facts);
+    (largest.map(|(work, time)| (name(work), time)), busy)
 }
 
 /// Outermost stages that take a notable part of the time and have no measured iteration, with their share.

@@ -8,7 +8,7 @@ use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Gain, GainKind, Inline, Part, Quantity, Table};
-use rooflens_session::{Arrange, KernelId, Ns};
+use rooflens_session::{Arrange, CopyKind, KernelId, Ns};
 use rooflens_units::{Percent, Ratio, Time};
 
 use super::actions::{Action, Effect};
@@ -17,6 +17,9 @@ use crate::stage::StageLine;
 
 /// Share of measured iterations from which on a leaf needs an action or a reason.
 const LARGE: Ratio = Ratio(0.05);
+
+/// The same from which on page one names it next to actions.
+const NOTABLE: Ratio = Ratio(0.25);
 
 /// The same from which on a report is about what bounds it.
 const MOSTLY: Ratio = Ratio(0.5);
@@ -120,6 +123,7 @@ impl Leaf {
             "no_action.largest",
             part = Inline::code(self.label(evidence)),
             share = self.share,
+            idle = (!self.is_busy()).then_some(""),
             reason = self.reason.as_str(),
         )
     }
@@ -127,6 +131,27 @@ impl Leaf {
     /// What a kernel with most of the time is called, if only counters say what bounds it.
     pub(super) fn unmeasured(&self, evidence: &Evidence<'_>) -> Option<String> {
         (self.lacks_counters && self.share >= MOSTLY).then(|| self.label(evidence))
+    }
+
+    /// Whether page one names it next to actions.
+    pub(super) fn is_notable(&self) -> bool {
+        self.share >= NOTABLE
+    }
+
+    /// What most of the time goes to, for the title, where actions that save such a share are about less.
+    pub(super) fn most(&self, evidence: &Evidence<'_>, saved: Ratio) -> Option<String> {
+        let is_most = self.share >= MOSTLY && saved < self.share * MOSTLY;
+        is_most.then(|| {
+            let idle = (!self.is_busy()).then_some("");
+            let part = self.label(evidence);
+            words!(
+                evidence,
+                "no_action.most",
+                part = part,
+                share = self.share,
+                idle = idle
+            )
+        })
     }
 
     fn is_busy(&self) -> bool {
@@ -252,13 +277,30 @@ impl Leaf {
         None
     }
 
+    /// Copies of managed memory to the CPU, which waits for each: no call of CUDA is recorded there.
+    fn migrations(&self, evidence: &Evidence<'_>) -> u64 {
+        let places = self
+            .stages(evidence)
+            .filter_map(|stage| evidence.copies(stage));
+        let kinds = places.flat_map(|copies| &copies.sums.kinds);
+        let migrations = kinds.filter(|(kind, _)| kind.0 == CopyKind::MigrateToHost);
+        migrations.map(|(_, sum)| sum.count).sum()
+    }
+
     fn reason_of_idle(&self, evidence: &Evidence<'_>, cause: Cause) -> String {
         let lacks_names = evidence.has_no_samples() && evidence.has_only_names();
         match cause {
             Cause::HostCode | Cause::Os | Cause::OffCpu if lacks_names => {
                 words!(evidence, "no_action.no_stacks")
             }
-            Cause::Unknown => words!(evidence, "no_action.unknown"),
+            Cause::Unknown => match self.migrations(evidence) {
+                0 => words!(evidence, "no_action.unknown"),
+                count => words!(
+                    evidence,
+                    "no_action.migrations",
+                    count = Quantity::count(count)
+                ),
+            },
             Cause::Profiler => words!(evidence, "no_action.profiler"),
             Cause::Communication => words!(evidence, "no_action.collective"),
             Cause::OtherWork => words!(evidence, "no_action.other_work"),

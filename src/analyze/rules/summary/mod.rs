@@ -26,6 +26,7 @@ use crate::stage::StageLine;
 use crate::time::stage_busy;
 use crate::{launching, pauses};
 use rooflens_analysis::counters::limits::{KernelLimit, Reason};
+use rooflens_analysis::counters::ncu::bound::{self, Bound};
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::engine::repeats::is_repeating;
 use rooflens_analysis::time::graphs::StageGraph;
@@ -50,6 +51,9 @@ const SHOWN_LEAVES: usize = 8;
 /// Stages of which the summary says what their time goes to.
 const SHOWN_STAGES: usize = 3;
 
+/// Faults of kernels that the first page names where there are counters alone.
+const SHOWN_FAULTS: usize = 2;
+
 /// Rules about idle time that goes where one launch replays all operations.
 const WITH_LAUNCHES: [&str; 3] = [HOST, "allocator-stalls", "first-use"];
 
@@ -71,21 +75,27 @@ pub(crate) fn summary(
     let figures = figures::figures(evidence, &actions, whole.as_ref());
     let leaves = leaves::leaves(evidence, findings, &actions);
     let unmeasured = leaves.first().and_then(|leaf| leaf.unmeasured(evidence));
+    let unexplained = leaves.first().filter(|leaf| leaf.is_notable());
     let mut content = SectionContent {
         conclusion: conclusion::conclusion(
             evidence,
             whole.as_ref(),
             &actions,
+            leaves.first(),
             unmeasured.as_deref(),
         ),
         ..SectionContent::default()
     };
-    if actions.is_empty() {
-        let line = bottom_line(evidence, findings, leaves.first());
-        content
-            .blocks
-            .extend((!line.is_empty()).then_some(Block::Prose(line)));
-    }
+    content
+        .blocks
+        .extend(unrecorded(evidence).map(Block::Prose));
+    let line = match actions.is_empty() {
+        true => bottom_line(evidence, findings, leaves.first()),
+        false => unexplained.map_or_else(Vec::new, |leaf| leaf.sentence(evidence)),
+    };
+    content
+        .blocks
+        .extend((!line.is_empty()).then_some(Block::Prose(line)));
     if let Some(whole) = &whole {
         add_whole(evidence, whole, &mut content);
     }
@@ -159,6 +169,17 @@ pub(crate) fn summary(
     (content, numbers)
 }
 
+/// Which operations the capture lacks, where it has a timeline.
+fn unrecorded(evidence: &Evidence<'_>) -> Option<Vec<Inline>> {
+    let session = evidence.session;
+    let has_kernels = !session.launches.is_empty() || !session.graph_launches.is_empty();
+    match evidence.facts.ops.len() {
+        0 if !session.operators.is_empty() => Some(say!(evidence, "summary.no_operation")),
+        1.. if !has_kernels => Some(say!(evidence, "summary.no_kernel")),
+        _ => None,
+    }
+}
+
 /// Tiles and the chart.
 fn add_whole(evidence: &Evidence<'_>, whole: &whole::Whole<'_>, content: &mut SectionContent) {
     let tiles = tiles::tiles(evidence, whole);
@@ -190,6 +211,7 @@ const NAMED: Ratio = Ratio(0.01);
 /// empty do not get shorter with them.
 fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<Inline>> {
     let (mut helped, mut waiting) = (Vec::new(), Vec::new());
+    let mut most = Ratio::ZERO;
     let (mut has_exchange, mut has_transfers, mut has_small) = (false, false, false);
     for (stage, _) in &whole.stages {
         let communicates = evidence.stage_time(stage.kernels);
@@ -215,6 +237,7 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
             stage = name,
             share = computing.rest(),
         ));
+        most = most.max(computing);
         has_exchange |= exchange >= NAMED;
         has_transfers |= transfers >= NAMED;
         has_small |= small >= NAMED;
@@ -238,6 +261,8 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
             exchange = exchange,
             transfers = transfers,
             small = small,
+            none = (most < NAMED).then_some(""),
+            part = (most >= NAMED).then_some(""),
             waiting = join(&waiting)
         ));
     } else if !waiting.is_empty() {
@@ -312,7 +337,17 @@ fn bottom_line(
     // Where there is nothing at all, the report says what is missing.
     let is_empty = evidence.stages.is_empty() && findings.is_empty();
     let no_action = (!is_empty).then(|| say!(evidence, "summary.no_action"));
-    sentences.extend(counters.or(no_action));
+    if counters.is_some() {
+        let faults = findings.iter().filter(|finding| !finding.on_measurement);
+        sentences.extend(counters);
+        sentences.extend(
+            faults
+                .take(SHOWN_FAULTS)
+                .map(|fault| fault.statement.clone()),
+        );
+    } else {
+        sentences.extend(no_action);
+    }
     sentences.extend(largest.map(|leaf| leaf.sentence(evidence)));
     if let Ok(graphs) = evidence.results.graphs() {
         let eager = graphs.by_stage.iter().find(|graph| graph.eager.is_some());
@@ -336,6 +371,9 @@ fn counters_line(evidence: &Evidence<'_>) -> Option<Vec<Inline>> {
         }
     }
     let percent = |value: Percent| Ratio(value.0 / 100.0);
+    let is_small = longest.reason == Some(bound::Reason::SmallGrid);
+    let is_known = longest.bound != Bound::Unknown;
+    let reason = longest.reason.as_ref().filter(|_| is_known && !is_small);
     Some(say!(
         evidence,
         "summary.counters",
@@ -343,7 +381,10 @@ fn counters_line(evidence: &Evidence<'_>) -> Option<Vec<Inline>> {
         time = seconds,
         kernel = Inline::code(&longest.short),
         share = Ratio(longest.seconds? / seconds),
-        bound = evidence.text.word(longest.bound.label()),
+        bound = is_known.then(|| evidence.text.word(longest.bound.label())),
+        unknown = (!is_known).then_some(""),
+        grid = is_small.then(|| Quantity::count(longest.grid.volume())),
+        reason = reason.map(ToString::to_string),
         compute = longest.compute.map(percent),
         memory = longest.memory.map(percent),
     ))

@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 81] = {
+static REMEDIES: [Remedy; 82] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -139,7 +139,8 @@ static REMEDIES: [Remedy; 81] = {
         .code(COMPILE),
         remedy("launch-bound", "", Code, &[Memory, Shapes]),
         remedy("short-kernels", "", Trial, &[Memory, Shapes, Start]).code(GRAPHS),
-        remedy("queue-gaps", "", Trial, &[Memory, Shapes, Start]),
+        remedy("queue-gaps", "CUDA graph", Trial, &[Memory, Shapes, Start]),
+        remedy("queue-gaps", "", Code, &[]),
         remedy("graph-capture", "", Code, &[Memory, Shapes]),
         remedy("low-mfu", "max-autotune", Trial, &[Rounding, Shapes, Start]).code(AUTOTUNE),
         remedy("low-mfu", "compile", Trial, &[Rounding, Shapes, Start]).code(COMPILE),
@@ -248,7 +249,7 @@ const COLLECTION: &str =
     "import gc\ngc.collect()\ngc.freeze()\ngc.disable()  # collect between epochs";
 const LOADER: &str = "loader = torch.utils.data.DataLoader(\n    dataset, batch_size, num_workers=8, prefetch_factor=4,\n    pin_memory=True, persistent_workers=True,\n)";
 const LAYOUT: &str = "model = model.to(memory_format=torch.channels_last)\nimages = images.to(memory_format=torch.channels_last)  # volumes: channels_last_3d";
-const PINNED: &str = "batch = batch.pin_memory().to(\"cuda\", non_blocking=True)";
+const PINNED: &str = "# pin in the loader (DataLoader(..., pin_memory=True)), or a reused tensor once\nbatch = batch.to(\"cuda\", non_blocking=True)";
 const STREAM: &str = "copies = torch.cuda.Stream()  # one per direction\nwith torch.cuda.stream(copies):\n    following = pinned.to(\"cuda\", non_blocking=True)  # while kernels of `batch` run\ntorch.cuda.current_stream().wait_stream(copies)  # before the kernels that read it";
 const AUTOCAST: &str =
     "with torch.autocast(\"cuda\", dtype=torch.bfloat16):\n    loss = model(batch)";

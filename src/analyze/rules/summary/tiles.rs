@@ -21,7 +21,7 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
     let first_of_rank = tiles.len();
     tiles.extend(mfu(evidence, whole));
     tiles.extend(mbu(evidence, whole));
-    if let Some(share) = whole.busy_share() {
+    if let Some(share) = whole.busy_share(evidence) {
         tiles.push(Tile {
             label: words!(evidence, "summary.tile_busy"),
             now: share.into(),

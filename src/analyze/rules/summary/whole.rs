@@ -9,8 +9,10 @@ use super::joint;
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::time::account::{NodeKind, Phase};
 use rooflens_document::{GainKind, Part};
 use rooflens_schemas::StageKind;
+use rooflens_session::Ns;
 use rooflens_units::{Ratio, Time};
 
 /// Time by class, and last idle time.
@@ -140,7 +142,10 @@ impl<'a> Whole<'a> {
     }
 
     /// Share of the time in which the GPU runs something.
-    pub(super) fn busy_share(&self) -> Option<Ratio> {
+    pub(super) fn busy_share(&self, evidence: &Evidence<'_>) -> Option<Ratio> {
+        if self.kind == Kind::Loop && !figures::is_modeled(evidence) {
+            return loop_busy(evidence);
+        }
         let now = self.bars.first()?;
         let busy: Time = now[..IDLE].iter().copied().sum();
         (self.now > Time::ZERO).then(|| Ratio::of(busy, self.now).min(Ratio::ONE))
@@ -183,6 +188,29 @@ impl<'a> Whole<'a> {
         }
         (self.now > Time::ZERO).then_some(())
     }
+}
+
+/// Busy share of measured iterations and of the time between them: these differ, and something can run between them.
+fn loop_busy(evidence: &Evidence<'_>) -> Option<Ratio> {
+    let (mut time, mut busy, mut is_of_loop) = (Ns::ZERO, Ns::ZERO, false);
+    for node in &evidence.results.idle().ok()?.account.nodes {
+        match node.kind {
+            NodeKind::Phase(phase) => {
+                let is_between = matches!(
+                    phase,
+                    Phase::Between {
+                        is_measured: true,
+                        ..
+                    }
+                );
+                is_of_loop = phase.is_measured() || is_between;
+                time += if is_of_loop { node.time } else { Ns::ZERO };
+            }
+            NodeKind::Busy if is_of_loop => busy += node.time,
+            _ => {}
+        }
+    }
+    (time > Ns::ZERO).then(|| Ratio::of(busy, time))
 }
 
 /// What all stages need at the peaks of the GPU. An optimizer has no such time: a step takes at least that of the others.

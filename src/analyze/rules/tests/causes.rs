@@ -250,6 +250,16 @@ fn a_cpu_is_asked_for_where_none_ran_the_thread() {
     assert!((saved(&found) - 200.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("does=host_bound.waits, off_cpu=80.0 %"));
     assert!(words(&found.advice.unwrap()).contains("host_bound.advice_off_cpu"));
+    let root = found.root.unwrap();
+    assert!(
+        root.cause.contains("host_bound.root_cause_blocked"),
+        "{root:?}"
+    );
+    let computes = decode()
+        .idle(Cause::HostCode, 101.0)
+        .idle(Cause::OffCpu, 100.0);
+    let root = computes.one(rule("host-bound")).root;
+    assert!(root.is_none_or(|root| !root.cause.contains("blocked")));
 }
 
 #[test]

@@ -94,7 +94,11 @@ fn migrations_of_managed_memory_are_named() {
             .one(rule("exposed-copies"))
     };
     for kind in [CopyKind::MigrateToDevice, CopyKind::MigrateToHost] {
-        let advice = words(&made(kind).advice.unwrap());
+        let found = made(kind);
+        let root = found.root.unwrap();
+        let is_managed = root.action.contains("exposed_copies.root_action_managed");
+        assert!(is_managed, "{root:?}");
+        let advice = words(&found.advice.unwrap());
         assert!(advice.contains("exposed_copies.advice_managed"), "{advice}");
     }
     let advice = words(&made(CopyKind::DeviceToDevice).advice.unwrap());

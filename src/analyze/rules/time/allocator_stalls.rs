@@ -96,5 +96,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, saved: Ti
             .insert_str(0, &words!(evidence, "known.extended"));
     }
     let idles = evidence.idles(stage, idle, &[Cause::Allocator], saved);
-    Draft::new(finding, arguments! { idle = idles })
+    let draft = Draft::new(finding, arguments! { idle = idles });
+    match evidence.platform.pytorch {
+        true => draft.root("root_cause", "root_action"),
+        false => draft,
+    }
 }

@@ -35,6 +35,9 @@ const TIMES: u64 = 3;
 /// Share of the time between two stages from which on a range tells what the host does in it.
 const COVERED: Ratio = Ratio(0.5);
 
+/// Time in stages ÷ idle time between them from which on code can run while the GPU works.
+const HIDES: Ratio = Ratio(0.5);
+
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     let betweens = match evidence.results.idle() {
         Ok(idle) if !idle.between.is_empty() => &idle.between,
@@ -174,6 +177,7 @@ fn draft(
         inside = stage.map(|_| in_stage),
         host = of_host.map(|stage| Inline::strong(&stages[stage].name)),
         once = (once > Ns::ZERO).then(|| Quantity::ns(once)),
+        hides = (run - idle >= idle * HIDES).then_some(""),
     };
     let finding = match stage {
         // The unprofiled time of a stage holds what the host does in its range before and after its operations.

@@ -5,6 +5,7 @@ use crate::evidence::Evidence;
 use crate::known::{self, Lost};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
+use rooflens_analysis::engine::platform::Vendor;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::Finding;
 use rooflens_units::Ratio;
@@ -35,7 +36,14 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             ..evidence.saving_idle(stage, idle, &[Cause::FirstUse], saved)
         };
         let idles = evidence.idles(stage, idle, &[Cause::FirstUse], saved);
-        Draft::new(finding, arguments! { idle = idles }).into()
+        let draft = Draft::new(finding, arguments! { idle = idles });
+        match evidence.platform.vendor {
+            Vendor::Amd => draft
+                .root("root_cause_rocm", "root_action_rocm")
+                .advice("advice_rocm")
+                .into(),
+            _ => draft.into(),
+        }
     })
 }
 

@@ -69,7 +69,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     };
     let part = |time: Time| Some(Ratio::of(time, saved)).filter(|share| *share >= OCCURS);
     // Where it is in no call of CUDA, it computes or waits.
-    let is_code = code >= system + off_cpu;
+    let is_code = !is_blocked(idle);
     let loader = in_loader(evidence, idle).filter(|share| is_code && *share >= LOADER);
     let place = is_code.then(|| place(evidence, stage, idle)).flatten();
     let arguments = arguments! {
@@ -101,7 +101,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     };
     let draft = Draft::new(finding, arguments).next(next);
     if loader.is_some() {
-        let cause = words!(evidence, "host_bound.root_cause_loader");
+        let cause = words!(evidence, "host_bound.root_cause_loader", loader = loader);
         let root = pauses::loader_root(evidence, cause);
         let advice = say!(evidence, "host_pauses.advice_loader");
         return Some(draft.advice(advice).known_cause(Some(root)));
@@ -109,6 +109,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     let is_launched = is_code && is_many(evidence, stage, idle);
     let draft = match place {
         Some(_) if !is_launched => draft.root("root_cause_place", "root_action_place"),
+        _ if !is_code => draft
+            .root("root_cause_blocked", "root_action_blocked")
+            .only_if("root_if_blocked"),
         _ if is_launched && waits(evidence, stage) => draft.root("root_cause", "root_action_waits"),
         _ if is_code && leaves_host_code(evidence, stage) => {
             draft.root("root_cause", "root_action_steps")
@@ -127,6 +130,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     } else {
         draft.advice(advice(evidence, stage, idle))
     })
+}
+
+/// Whether the host is in the operating system or without a CPU for more of that idle time than it computes.
+pub(crate) fn is_blocked(idle: &StageIdle) -> bool {
+    let blocked = idle.of(Cause::Os) + idle.of(Cause::OffCpu);
+    blocked > idle.of(Cause::HostCode)
 }
 
 /// What the host can be late for, at most: without a profiler, the gaps that streams need between operations are no wait for

@@ -285,6 +285,27 @@ fn with_sol(compute: f64, dram: f64, l2: f64) -> KernelCounters {
     ])
 }
 
+/// The largest level is of the time in which SMs were active, and holds stages that ncu does not count.
+#[test]
+fn memory_throughput_is_the_number_of_ncu() {
+    let kernel = one(&[
+        (
+            "",
+            "gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+            "%",
+            9.45,
+        ),
+        (
+            "",
+            "lts__throughput.avg.pct_of_peak_sustained_elapsed",
+            "%",
+            18.9,
+        ),
+    ]);
+    assert_eq!(kernel.sol.memory_throughput, Some(Percent(9.45)));
+    assert_eq!(with_sol(1.0, 2.0, 3.0).sol.memory_throughput, None);
+}
+
 #[test]
 fn classes_change_exactly_at_the_thresholds() {
     let class = |kernel: &KernelCounters| THRESHOLDS.classify(Classifier::Rooflens, kernel).bound;

@@ -44,6 +44,34 @@ pub fn pcie(session: &Session) -> Option<Link> {
     })
 }
 
+/// PCIe generation of GPUs from a compute capability on. Sources: datasheets of P100, A100, H100 and B300.
+const GENERATIONS: [(u32, usize); 4] = [(60, 3), (80, 4), (90, 5), (103, 6)];
+
+/// Lanes of the widest slot.
+const SLOT: f64 = 16.0;
+
+/// Parts of names of GPUs that share memory with the CPU or have another link to it: Tegra, Grace, modules in POWER systems.
+const OTHER_LINKS: [&str; 9] = [
+    "Tegra", "Xavier", "Orin", "Thor", "GH200", "GB200", "GB300", "GB10", "SXM2",
+];
+
+/// Bandwidth in one direction that the link of no GPU exceeds; none where that is not known of some.
+pub fn most(session: &Session) -> Option<BytesPerSecond> {
+    let gpus = &session.gpus;
+    let mut most: Option<BytesPerSecond> = None;
+    for row in 0..gpus.len() {
+        let (capability, name) = (gpus.compute_capability[row]?, session.text(gpus.name[row]));
+        let mut generations = GENERATIONS.iter().rev();
+        let (_, generation) = generations.find(|(from, _)| *from <= capability)?;
+        if name.is_empty() || OTHER_LINKS.iter().any(|part| name.contains(part)) {
+            return None;
+        }
+        let peak = BytesPerSecond(LANE[generation - 1] * SLOT);
+        most = Some(most.map_or(peak, |most| most.max(peak)));
+    }
+    most
+}
+
 /// The one number that all facts of some keys state: `5`, or `16x`.
 fn agreed(session: &Session, keys: [&str; 2]) -> Option<u32> {
     let facts = &session.environment;
@@ -60,6 +88,22 @@ fn agreed(session: &Session, keys: [&str; 2]) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// 8 · 10⁹ · 128 / 130 / 8 · 16 of the older GPU, twice that of the newer one. Nothing says what Orin shares.
+    #[test]
+    fn a_slot_of_the_newest_gpu_is_the_most() {
+        let mut session = Session::default();
+        let pass = session.add_pass("nsys", rooflens_schemas::PassKind::Timeline, "a");
+        let mut add = |ordinal, name, capability| {
+            let row = session.gpu(pass, ordinal).index();
+            session.gpus.name[row] = session.intern(name);
+            session.gpus.compute_capability[row] = Some(capability);
+            most(&session).map(|most| (most.0 / 1e6).round())
+        };
+        assert_eq!(add(0, "Quadro RTX 6000", 75), Some(15_754.0));
+        assert_eq!(add(1, "NVIDIA A100-PCIE-40GB", 80), Some(31_508.0));
+        assert_eq!(add(2, "Orin", 87), None);
+    }
 
     #[test]
     fn sixteen_lanes_of_generation_5_carry_63_gb_a_second() {

@@ -12,7 +12,7 @@ use crate::engine::tiers::by_gpu;
 use crate::{Context, Known};
 use rooflens_session::{CopyKind, MemoryKind, Ns, PassId, Session};
 use rooflens_stats::median;
-use rooflens_units::{Bytes, Count, Ratio, Time};
+use rooflens_units::{Bytes, BytesPerSecond, Count, Ratio, Time};
 
 use link::Link;
 use sums::{Group, Kind, Sum, Sums, host_memory};
@@ -26,6 +26,8 @@ pub struct Transfers {
     pub groups: Vec<(PassId, Vec<Group>)>,
     /// The link between host and GPU, where the bundle says what it is.
     pub link: Option<Link>,
+    /// Bandwidth in one direction that no link of these GPUs exceeds, where that is known.
+    pub most: Option<BytesPerSecond>,
     /// The time of the copies of the first place as a share of that of all its GPU operations.
     pub share: Ratio,
 }
@@ -62,6 +64,7 @@ pub fn compute(context: &Context<'_>) -> Known<Transfers> {
         places,
         groups,
         link: link::pcie(session),
+        most: link::most(session),
         share,
     })
 }

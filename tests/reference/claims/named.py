@@ -68,8 +68,7 @@ def loop_time(work, run):
         if line.unprofiled is not None:
             added += line.stalls_of_profiler()
             # It holds what the host does in the range before the first and after the last operation.
-            around = sum(time for pair, times in host_times(work).items() for own, time in zip(pair, times) if own == line.stage)
-            added += max((line.time - line.reference) * len(line.counted) + around, 0)
+            added += max((line.time - line.reference) * len(line.counted) + around(work, line.stage), 0)
     return max(typical, captured - added)
 
 
@@ -84,6 +83,11 @@ def host_times(work):
             times[last[2].stage, one.stage] = behind, inside
         last = (start, end, one, counts) if last is None or end > last[1] else last
     return times
+
+
+def around(work, stage):
+    """Idle time while the host is in the range of a stage before its first or after its last operation."""
+    return sum(time for pair, times in host_times(work).items() for own, time in zip(pair, times) if own == stage)
 
 
 def host_place(work, pair, idle):
@@ -337,7 +341,10 @@ def between(work, stage, process, found):
     gain = min(lost, whole)
     if own is not None and Line(work, own, process).unprofiled is not None:
         line = Line(work, own, process)
-        gain = min(lost / len(line.counted), max(line.reference - line.busy, 0))
+        count, most = len(line.counted), max(line.reference - line.busy, 0)
+        # Where the range is idle for longer without the profiler, what the host does there takes longer.
+        profiled = around(work, own) / count + max(line.time - line.busy, 0)
+        gain = min(lost / count * max(most / profiled, 1), most)
     return dict(share=lost / whole, run=whole, gain=gain, after_text=pair[0], before_text=pair[1], n=len(each),
                 median=statistics.median(each), cause_text=causes.most_common(1)[0][0], place_text=place, place_share=covers,
                 inside=in_place / idle[pair], inside_text=own)

@@ -6,7 +6,7 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Lost, UNLIMITED};
 use crate::rule::{Outcome, Rule, Threshold};
-use crate::stage::{Workload, workload};
+use crate::stage::{StageLine, Workload, workload};
 use crate::time::sync_bound;
 use rooflens_analysis::time::idle::between::{Between, HostPlace, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
@@ -120,6 +120,17 @@ fn outside(evidence: &Evidence<'_>, process: ProcessId) -> Time {
     outside.max(Time::ZERO)
 }
 
+/// How many times as long the GPU is idle in the range of a stage without the profiler, at least once: what the host does
+/// there then takes longer, too.
+fn longer_unprofiled(evidence: &Evidence<'_>, stage: &StageLine) -> f64 {
+    let around = evidence.around_operations(stage) / stage.counted.0;
+    let profiled = around + (stage.time - stage.busy).max(Time::ZERO);
+    match profiled.is_positive() {
+        true => (stage.idle() / profiled).max(1.0),
+        false => 1.0,
+    }
+}
+
 /// Idle time that occurs once.
 fn once<'p>(pairs: impl IntoIterator<Item = &'p &'p Pair>) -> Ns {
     pairs.into_iter().filter_map(|pair| pair.once()).sum()
@@ -181,7 +192,10 @@ fn draft(
     };
     let finding = match stage {
         // The unprofiled time of a stage holds what the host does in its range before and after its operations.
-        Some(stage) if stage.unprofiled.is_some() => stage.saving_of_range(idle / stage.counted.0),
+        Some(stage) if stage.unprofiled.is_some() => {
+            let longer = longer_unprofiled(evidence, stage);
+            stage.saving_of_range(idle / stage.counted.0 * longer)
+        }
         _ => Finding {
             scope: stage.map_or_else(|| between.scope(context), |stage| stage.scope.clone()),
             title: stage.map_or(&label, |stage| &stage.label).clone(),

@@ -228,6 +228,7 @@ impl Finder<'_> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::super::tests::chains;
     use super::super::{Group, Place};

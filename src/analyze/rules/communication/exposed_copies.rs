@@ -27,6 +27,9 @@ const HIDING: Ratio = Ratio(0.10);
 /// The same from which on the action is to overlap both.
 const HIDES: Ratio = Ratio(0.5);
 
+/// Exposed copies of both directions ÷ their union up to which they run one after the other.
+const SERIAL: Ratio = Ratio(1.05);
+
 /// Exposed copies of one direction ÷ all from which on there is something for the other to run next to.
 const EACH: Ratio = Ratio(0.20);
 
@@ -63,15 +66,16 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
         parts: vec![(Part::Copies, saved)],
         ..stage.saving(saved)
     };
+    let [to, from] = directions(copies);
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
         share = stage.share(exposed),
         bytes = copies.bytes(None),
         kernels = stage.share(kernels),
+        both = (to.min(from) >= exposed * EACH && to + from <= exposed * SERIAL).then_some(""),
     };
     let is_pinned_cause = evidence.platform.pytorch && is_pageable(copies);
     let draft = Draft::new(finding, arguments).advice(advice(evidence, copies, kernels));
-    let [to, from] = directions(copies);
     match is_pinned_cause {
         true if from > to => draft.root("root_cause", "root_action_back"),
         true => draft.cause_if(true),

@@ -7,6 +7,7 @@ use crate::practices;
 use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::intervals::total;
+use rooflens_analysis::engine::measured_peaks::gpu_name;
 use rooflens_analysis::kernels::kernel_sums::{KernelSum, PassKernels};
 use rooflens_document::{Finding, Inline};
 use rooflens_units::{Ns, Ratio};
@@ -56,7 +57,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     if !CLASSES.into_iter().any(is_told) {
         return Outcome::INSUFFICIENT_DATA;
     }
-    let types = match evidence.platform.has_tf32() {
+    let types = match multiplies_tf32(evidence) {
         Some(false) => &VOLTA_TYPES[..],
         Some(true) | None => &TENSOR_TYPES[..],
     };
@@ -72,6 +73,16 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         }
     }
     Outcome::of_drafts(drafts)
+}
+
+/// Whether tensor cores multiply TF32. Old exports name the GPU without its compute capability: its specification tells.
+fn multiplies_tf32(evidence: &Evidence<'_>) -> Option<bool> {
+    let specified = || {
+        let name = gpu_name(evidence.session, evidence.primary);
+        let gpu = evidence.context.gpu_spec(&name)?;
+        Some(gpu.peak("tf32").is_some())
+    };
+    evidence.platform.has_tf32().or_else(specified)
 }
 
 fn is_slow(name: &str, identity: &KernelIdentity) -> bool {
@@ -135,9 +146,12 @@ fn draft(
     let has_tf32 = practices::tf32(evidence, &stages).is_some_and(|share| share > Ratio::ZERO);
     let lacks_tf32 = has_gemms && !has_tf32 && (dtype, tensor) == ("fp32", "tf32");
     let draft = Draft::new(finding, arguments);
-    let draft = match evidence.platform.has_tf32() {
+    let draft = match multiplies_tf32(evidence) {
+        Some(false) if dtype == "fp16" => draft
+            .root("root_cause_volta", "root_action_sizes")
+            .only_if("root_if_sizes"),
         Some(false) => draft
-            .root("root_cause_fp16", "root_action_fp16")
+            .root("root_cause_volta", "root_action_fp16")
             .only_if("root_if_fp16"),
         _ => draft.cause_if(lacks_tf32),
     };

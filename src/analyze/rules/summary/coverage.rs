@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rooflens_analysis::time::account::{Account, Iterations, NodeKind, Phase, Work};
 use rooflens_document::{Arg, Inline, Quantity};
-use rooflens_session::Ns;
+use rooflens_session::{CopyKind, Ns};
 use rooflens_units::Ratio;
 
 use crate::evidence::Evidence;
@@ -16,7 +16,7 @@ const LARGE: Ratio = Ratio(0.05);
 const NAMED: Ratio = Ratio(0.005);
 
 /// Share of the time of all operations from which on operations outside of the figures are named.
-const HOLDS: Ratio = Ratio(0.25);
+const HOLDS: Ratio = Ratio(0.5);
 
 /// What the figures are about.
 #[derive(Default)]
@@ -110,13 +110,15 @@ fn sentence(evidence: &Evidence<'_>, account: &Account) -> Vec<Inline> {
 /// The operations with most time outside of stages, where that is notable, and the time of all operations.
 fn outside(evidence: &Evidence<'_>, account: &Account) -> (Option<(String, Ns)>, Ns) {
     let mut times = BTreeMap::<Work, Ns>::new();
-    let (mut busy, mut is_of_stage) = (Ns::ZERO, false);
+    let (mut busy, mut part) = (Ns::ZERO, Phase::AfterStages);
     for node in &account.nodes {
         match node.kind {
-            NodeKind::Phase(phase) => is_of_stage = matches!(phase, Phase::Stage { .. }),
+            NodeKind::Phase(phase) => part = phase,
             NodeKind::Work(work) => {
                 busy += node.time;
-                if !is_of_stage {
+                // A program loads its data before the first step.
+                let upload = (Phase::BeforeStages, Work::Copy(CopyKind::HostToDevice));
+                if !matches!(part, Phase::Stage { .. }) && (part, work) != upload {
                     *times.entry(work).or_default() += node.time;
                 }
             }

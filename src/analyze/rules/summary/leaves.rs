@@ -30,6 +30,8 @@ pub(super) struct Leaf {
     kind: NodeKind,
     time: Ns,
     share: Ratio,
+    /// The same of these and of the time between them.
+    of_loop: Ratio,
     reason: String,
     lacks_counters: bool,
 }
@@ -43,6 +45,7 @@ pub(super) fn leaves(
     let (mut leaves, whole) = all(evidence);
     for leaf in &mut leaves {
         leaf.share = Ratio::of(leaf.time, whole.max(Ns(1)));
+        leaf.of_loop = Ratio::of(leaf.time, (whole + between(evidence)).max(Ns(1)));
     }
     leaves.retain(|leaf| {
         let mut actions = actions.iter();
@@ -55,6 +58,23 @@ pub(super) fn leaves(
     }
     leaves.arrange_by_key(|leaf| std::cmp::Reverse(leaf.time));
     leaves
+}
+
+/// Time between measured iterations.
+fn between(evidence: &Evidence<'_>) -> Ns {
+    let idle = evidence.results.idle().ok();
+    let phases = idle.into_iter().flat_map(|idle| idle.account.of_phases());
+    let is_between = |phase| {
+        matches!(
+            phase,
+            Phase::Between {
+                is_measured: true,
+                ..
+            }
+        )
+    };
+    let times = phases.filter(|(phase, _)| is_between(*phase));
+    times.map(|(_, time)| time).sum()
 }
 
 /// All leaves of measured iterations, and the sum of their times.
@@ -92,6 +112,7 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
                 kind: node.kind,
                 time: node.time,
                 share: Ratio::ZERO,
+                of_loop: Ratio::ZERO,
                 reason: String::new(),
                 lacks_counters: false,
             }),
@@ -124,6 +145,7 @@ impl Leaf {
             part = Inline::code(self.label(evidence)),
             share = self.share,
             idle = (!self.is_busy()).then_some(""),
+            stage = (evidence.stages.len() > 1).then(|| Inline::strong(&self.stage)),
             reason = self.reason.as_str(),
         )
     }
@@ -135,12 +157,12 @@ impl Leaf {
 
     /// Whether page one names it next to actions.
     pub(super) fn is_notable(&self) -> bool {
-        self.share >= NOTABLE
+        self.of_loop >= NOTABLE
     }
 
-    /// What most of the time goes to, for the title, where actions that save such a share are about less.
+    /// What most of the time goes to, for the title, where actions that save such a share of it are about less.
     pub(super) fn most(&self, evidence: &Evidence<'_>, saved: Ratio) -> Option<String> {
-        let is_most = self.share >= MOSTLY && saved < self.share * MOSTLY;
+        let is_most = self.of_loop >= MOSTLY && saved < self.of_loop * MOSTLY;
         is_most.then(|| {
             let idle = (!self.is_busy()).then_some("");
             let part = self.label(evidence);
@@ -148,7 +170,7 @@ impl Leaf {
                 evidence,
                 "no_action.most",
                 part = part,
-                share = self.share,
+                share = self.of_loop,
                 idle = idle
             )
         })

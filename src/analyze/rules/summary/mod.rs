@@ -51,6 +51,9 @@ const SHOWN_LEAVES: usize = 8;
 /// Stages of which the summary says what their time goes to.
 const SHOWN_STAGES: usize = 3;
 
+/// The rule about the bound class of most kernels.
+const BOUND_CLASS: &str = "profiled-bound";
+
 /// Faults of kernels that the first page names where there are counters alone.
 const SHOWN_FAULTS: usize = 2;
 
@@ -338,7 +341,9 @@ fn bottom_line(
     let is_empty = evidence.stages.is_empty() && findings.is_empty();
     let no_action = (!is_empty).then(|| say!(evidence, "summary.no_action"));
     if counters.is_some() {
-        let faults = findings.iter().filter(|finding| !finding.on_measurement);
+        // The sentence about counters says the bound class already.
+        let is_fault = |finding: &&Finding| !finding.on_measurement && finding.id != BOUND_CLASS;
+        let faults = findings.iter().filter(is_fault);
         sentences.extend(counters);
         sentences.extend(
             faults

@@ -101,7 +101,10 @@ fn a_typical_wait_for_the_data_loader_is_told() {
         words(&waits.statement)
     );
     assert!(words(&waits.advice.unwrap()).contains("host_pauses.advice_loader"));
-    assert_eq!(waits.root.unwrap().cause, "host_bound.root_cause_loader");
+    assert_eq!(
+        waits.root.unwrap().cause,
+        "host_bound.root_cause_loader{loader=80.0 %}"
+    );
     assert_eq!(found(&[1, 2]).root, None);
 }
 

@@ -35,6 +35,9 @@ const TIMES: u64 = 3;
 /// Share of the time between two stages from which on a range tells what the host does in it.
 const COVERED: Ratio = Ratio(0.5);
 
+/// The same from which on the range is all of it.
+const WHOLE: Ratio = Ratio(0.9);
+
 /// Time in stages ÷ idle time between them from which on code can run while the GPU works.
 const HIDES: Ratio = Ratio(0.5);
 
@@ -220,6 +223,9 @@ fn draft(
     });
     let draft = match (data_wait, of_host) {
         (Some((name, _)), _) => draft.known_cause(Some(data_root(evidence, *name))),
+        _ if place.is_some_and(|(_, covered)| covered < WHOLE) => {
+            draft.root("root_cause_part", "root_action")
+        }
         _ if place.is_some() => draft.cause_if(true),
         (None, None) => draft,
         (None, Some(_)) if !is_next => draft.root("root_cause_behind", "root_action_behind"),

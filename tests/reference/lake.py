@@ -4,8 +4,8 @@
     pip install duckdb polars datafusion pyspark      # Spark needs a Java runtime
     tests/reference/lake.py LAKE
 
-LAKE is a folder of `rooflens lake add`. Spark runs in two threads. Says for each query how many rows each engine gives and
-in what CPU time, and exits with 1 if any two differ.
+LAKE is a folder of `rooflens lake add`. Spark has two workers, processes of their own. Says for each query how many rows
+each engine gives and in what CPU time, and exits with 1 if any two differ.
 """
 
 import glob
@@ -30,7 +30,7 @@ class Engines:
         self.duckdb = duckdb.connect(config={"threads": 2})
         self.polars = polars.SQLContext()
         self.datafusion = datafusion.SessionContext()
-        spark = pyspark.sql.SparkSession.builder.master("local[2]")
+        spark = pyspark.sql.SparkSession.builder.master("local-cluster[2,1,1024]")
         spark = spark.config("spark.ui.enabled", "false").config("spark.sql.shuffle.partitions", 2)
         self.spark = spark.config("spark.sql.parquet.mergeSchema", "true").getOrCreate()
         self.spark.sparkContext.setLogLevel("ERROR")

@@ -248,12 +248,6 @@ fn of_stage<'a>(
     let per_launch = idle_per_launch(evidence, stage, causes);
     let per_call = of_calls(evidence, stage, per_launch, kernels / removed.max(1.0));
     let launches = per_launch * (removed - within) + per_call * within;
-    let time = stage.operation_time * place.share(group.time);
-    // Where the GPU bounds the stage, kernels that go save no more than they take.
-    let launches = match stage.is_host_bound || is_of_launches(kind) {
-        true => launches,
-        false => launches.min(time - kernels),
-    };
     let is_of_launches = match kind {
         // No operator of the program asked for these launches. What libraries prepare between launches is none of them.
         ChainKind::Channels => !known::prepares_mostly(evidence, stage),
@@ -282,7 +276,7 @@ fn of_stage<'a>(
         finding,
         group,
         stage: Inline::strong(&stage.label),
-        time,
+        time: stage.operation_time * place.share(group.time),
         share: place.share(group.time),
         launches: Some(launches).filter(Time::is_positive),
         instances: place.instances() * per_step,

@@ -103,9 +103,9 @@ impl Finder<'_> {
     /// normalizations lose the same layout: the first one after a conversion counts with it.
     pub(super) fn layouts(&mut self) {
         let mut norms = self.lost_by_norms();
+        let converts = self.by_kernel(|name| CONVERSIONS.iter().any(|part| name.contains(part)));
         for position in 0..self.items.list.len() {
-            let kernel = self.items.kernel(position);
-            let is_conversion = CONVERSIONS.iter().any(|part| kernel.contains(part));
+            let is_conversion = converts[self.items.list[position].kernel.index()];
             let tensors = self.copy(position).filter(|[target, source]| {
                 target.dtype == source.dtype
                     && target.dims == source.dims
@@ -144,16 +144,25 @@ impl Finder<'_> {
     /// channels-last, blocks share the elements of a channel.
     fn lost_by_norms(&self) -> BTreeMap<(u32, u32), Time> {
         let mut lost: BTreeMap<(u32, u32), Time> = BTreeMap::new();
-        for (position, item) in self.items.list.iter().enumerate() {
-            let kernel = self.items.kernel(position);
-            let is_norm = kernel.contains(NORM) && !kernel.contains(CHANNELS_LAST);
-            let filled = self.roof.filled(item.threads).filter(|_| is_norm);
+        let is_norm = self.by_kernel(|name| name.contains(NORM) && !name.contains(CHANNELS_LAST));
+        for item in &self.items.list {
+            let filled = self.roof.filled(item.threads);
+            let filled = filled.filter(|_| is_norm[item.kernel.index()]);
             if let Some(filled) = filled.filter(|filled| *filled < FULL) {
                 let of_instance = lost.entry(item.instance()).or_default();
                 *of_instance += item.duration().time() * filled.rest();
             }
         }
         lost
+    }
+
+    /// What holds for the names of all kernels, of which launches have few.
+    fn by_kernel(&self, holds: impl Fn(&str) -> bool) -> Vec<bool> {
+        let session = self.items.session;
+        let kernels = session.kernels.ids();
+        kernels
+            .map(|kernel| holds(session.kernel_name(kernel)))
+            .collect()
     }
 
     /// What the elementwise kernel after a copy takes beyond the time of its bytes: with another order of axes it reads them

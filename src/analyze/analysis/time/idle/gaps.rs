@@ -208,11 +208,44 @@ pub(super) fn cut_host(
     call: ApiCallId,
     pieces: &mut Vec<Piece>,
 ) {
+    let outside = outside(calls, time, call);
+    by_calls(calls, time, call, |time, (cause, in_call)| {
+        let layers = match (cause, in_call) {
+            (Cause::Unknown, _) => &[],
+            (_, true) => &outside[..outside.len().min(1)],
+            _ => &outside[..],
+        };
+        paint(pieces, time, layers, (cause, in_call));
+    });
+}
+
+/// What else than CUDA calls the issuing thread of `call` was in, the profiler first; none if it was in nothing else.
+pub(super) fn outside<'a>(calls: &'a Calls<'_>, time: Interval, call: ApiCallId) -> Vec<Layer<'a>> {
+    let thread = calls.session.api_calls.thread[call.index()].index();
+    let layers = [
+        (&calls.profiler[thread], Cause::Profiler),
+        (&calls.os[thread], Cause::Os),
+        (&calls.off_cpu[thread], Cause::OffCpu),
+    ];
+    let occurs = |(times, _): &Layer<'_>| {
+        let next = times.get(times.until(time.0));
+        next.is_some_and(|next| next.0 < time.1)
+    };
+    match layers.iter().any(occurs) {
+        true => layers.to_vec(),
+        false => Vec::new(),
+    }
+}
+
+/// A time until `call` returned by the CUDA calls of the issuing thread and what lies between them: each part with its
+/// cause and whether it is in a call.
+pub(super) fn by_calls(
+    calls: &Calls<'_>,
+    time: Interval,
+    call: ApiCallId,
+    mut add: impl FnMut(Interval, (Cause, bool)),
+) {
     let api = &calls.session.api_calls;
-    let thread = api.thread[call.index()].index();
-    let profiler: Layer<'_> = (&calls.profiler[thread], Cause::Profiler);
-    let (os, off_cpu) = (&calls.os[thread], &calls.off_cpu[thread]);
-    let outside = [profiler, (os, Cause::Os), (off_cpu, Cause::OffCpu)];
     let (inside, before) = calls.since(time.0, call);
     // A thread's first call comes after a stretch without an end.
     let (mut at, mut free_since) = (time.0, before.unwrap_or(Ns::MIN));
@@ -227,19 +260,19 @@ pub(super) fn cut_host(
         } else {
             Cause::HostCode
         };
-        paint(pieces, (at, start), &outside, (free, false));
+        add((at, start), (free, false));
         let cause = match calls.kind(ApiCallId::at(row)) {
             CallKind::Stalls(cause) => cause,
             CallKind::AsyncCopy | CallKind::Launch | CallKind::Other => Cause::Launching,
         };
-        paint(pieces, (start, end), &[profiler], (cause, true));
+        add((start, end), (cause, true));
         (at, free_since) = (end, api.end[row]);
     }
-    paint(pieces, (at, time.1), &[], (Cause::Unknown, false));
+    add((at, time.1), (Cause::Unknown, false));
 }
 
 /// Times of one cause.
-type Layer<'a> = (&'a calls::Times, Cause);
+pub(super) type Layer<'a> = (&'a calls::Times, Cause);
 
 /// Adds the pieces of a time: the first layer that covers a moment has it, else the base.
 fn paint(pieces: &mut Vec<Piece>, time: Interval, layers: &[Layer<'_>], base: (Cause, bool)) {

@@ -2,7 +2,7 @@
 
 use super::calls::{Calls, LOADS};
 use super::cause::Cause;
-use super::gaps::cut_host;
+use super::gaps::{by_calls, cut_host, outside};
 use crate::engine::facts::{OpIndex, Ops};
 use rooflens_session::{ApiCallId, Ns, ThreadId};
 
@@ -54,19 +54,30 @@ fn between<'i>(calls: &Calls<'_>, issues: impl Iterator<Item = &'i Issue>) -> Ns
         if issue.end <= from {
             continue;
         }
+        let time = (from, issue.end);
+        at = Some(issue.end);
+        if outside(calls, time, issue.call).is_empty() {
+            by_calls(calls, time, issue.call, |(start, end), (cause, in_call)| {
+                sum += worked(end - start, cause, in_call);
+            });
+            continue;
+        }
         pieces.clear();
-        cut_host(calls, (from, issue.end), issue.call, &mut pieces);
+        cut_host(calls, time, issue.call, &mut pieces);
         let mut start = from;
         for piece in &pieces {
-            let time = piece.end - start;
-            // A call that issues work takes microseconds, unless the queue is full.
-            let is_full = piece.in_call && piece.cause == Cause::Launching && time > LOADS;
-            if WORK.contains(&piece.cause) && !is_full {
-                sum += time;
-            }
+            sum += worked(piece.end - start, piece.cause, piece.in_call);
             start = piece.end;
         }
-        at = Some(issue.end);
     }
     sum
+}
+
+/// The part of a time in which the host works. A call that issues work takes microseconds, unless the queue is full.
+fn worked(time: Ns, cause: Cause, in_call: bool) -> Ns {
+    let is_full = in_call && cause == Cause::Launching && time > LOADS;
+    match WORK.contains(&cause) && !is_full {
+        true => time,
+        false => Ns::ZERO,
+    }
 }

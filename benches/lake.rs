@@ -170,7 +170,7 @@ fn repeat(dataset: &mut Dataset, rows: usize, random: &mut Random) {
         let number = (first + number) % NAMES;
         let mut row = dataset.rows[number % dataset.rows.len()].clone();
         let text = format!("{}_{number}", row[name].plain());
-        row[name] = Cell::Name(text);
+        row[name] = Cell::Name(text.into());
         repeated.push(row);
     }
     dataset.rows = repeated;

@@ -248,7 +248,9 @@ impl Report {
                     Cell::Float(value) => row.set_item(column.id, value)?,
                     Cell::Quantity(quantity) => row.set_item(column.id, quantity.value)?,
                     Cell::Flag(holds) => row.set_item(column.id, holds)?,
-                    Cell::Text(text) | Cell::Name(text) => row.set_item(column.id, text)?,
+                    Cell::Text(text) | Cell::Name(text) => {
+                        row.set_item(column.id, text.as_str())?
+                    }
                 }
             }
             rows.push(row);

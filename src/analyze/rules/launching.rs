@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_schemas::StageKind;
+use rooflens_session::{Ns, ThreadId};
 use rooflens_units::{Count, Ratio, Time};
 
 use crate::evidence::Evidence;
@@ -126,7 +127,7 @@ pub(crate) fn cells(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count>
 }
 
 /// Calls of the model in a training step that accumulates their gradients, and the batch of each. Calls without backward
-/// between them accumulate none.
+/// between them accumulate none, such as those of two towers.
 pub(crate) fn micro_batches(evidence: &Evidence<'_>, stage: &StageLine) -> Option<[Count; 2]> {
     if stage.kind != StageKind::TrainStep || repeats_calls(evidence, stage) {
         return None;
@@ -140,7 +141,39 @@ pub(crate) fn micro_batches(evidence: &Evidence<'_>, stage: &StageLine) -> Optio
     };
     let is_even = is_same(&first) && of_steps.all(|rows| is_same(&rows));
     let calls = first.len() as u64;
-    (calls > 1 && is_even).then_some([calls, batch].map(|count| Count(count as f64)))
+    let accumulates = calls > 1 && is_even && goes_backward_between(evidence, stage, &first);
+    accumulates.then_some([calls, batch].map(|count| Count(count as f64)))
+}
+
+/// Whether another thread, which is autograd's, issues work between all of these calls of the model in the first iteration.
+fn goes_backward_between(evidence: &Evidence<'_>, stage: &StageLine, rows: &[usize]) -> bool {
+    let (session, facts) = (evidence.session, evidence.facts);
+    let (calls, api_calls) = (&session.model_calls, &session.api_calls);
+    let summary = evidence.summary(stage).into_iter();
+    let mut instances = summary.flat_map(|summary| summary.counted_instances(facts));
+    let Some(instance) = instances.find(|instance| instance.thread.is_some()) else {
+        return false;
+    };
+    let ops = instance.ops.iter().copied();
+    let issuing = ops.filter_map(|op| facts.ops.api_call[op as usize]);
+    let issued: Vec<_> = issuing
+        .map(|call| {
+            (
+                api_calls.thread[call.index()],
+                api_calls.start[call.index()],
+            )
+        })
+        .collect();
+    rows.windows(2).all(|pair| {
+        let (thread, end, next) = (
+            calls.thread[pair[0]],
+            calls.end[pair[0]],
+            calls.start[pair[1]],
+        );
+        let is_between =
+            |(of_call, at): &(ThreadId, Ns)| *of_call != thread && end <= *at && *at < next;
+        issued.iter().any(is_between)
+    })
 }
 
 /// Whether a step calls the model again before backward.

@@ -307,25 +307,62 @@ fn after(now: Time, actions: &[Action<'_>], saves: impl Fn(&[Action<'_>]) -> Tim
 
 /// Prefill and decode, both timed without a profiler.
 pub(super) struct Request<'a> {
-    timed: [(&'a StageLine, &'a Series); 2],
+    timed: [Timed<'a>; 2],
     /// Its median time.
     now: Time,
     /// The time of the first one, if that was slow.
     pub(super) first: Option<Time>,
 }
 
+/// A stage of a request.
+#[derive(Clone, Copy)]
+struct Timed<'a> {
+    stage: &'a StageLine,
+    series: &'a Series,
+    /// Repeats of it in a request: several where each decode step is a range.
+    repeats: u64,
+}
+
+impl Timed<'_> {
+    fn time(&self) -> Time {
+        self.series.typical() * self.repeats as f64
+    }
+}
+
+/// Decode iterations for each prefill of the run. One where the range of decode holds steps.
+fn decodes_per_prefill(evidence: &Evidence<'_>, prefill: &StageLine, decode: &Timed<'_>) -> u64 {
+    if decode.stage.steps.is_some() || decode.series.steps.is_some() {
+        return 1;
+    }
+    let facts = evidence.facts;
+    let count = |line: &StageLine| {
+        let instances = facts.instances_of(&facts.stages[line.stage]).iter();
+        let of_rank = instances.filter(|instance| instance.process == line.process);
+        of_rank.count() as u64
+    };
+    (count(decode.stage) / count(prefill).max(1)).max(1)
+}
+
 impl<'a> Request<'a> {
     pub(super) fn new(evidence: &'a Evidence<'_>, shown: &[&'a StageLine]) -> Option<Self> {
         let timed = |kind| {
             let stage = shown.iter().copied().find(|stage| stage.kind == kind)?;
-            Some((stage, evidence.unprofiled_series(stage)?))
+            Some(Timed {
+                stage,
+                series: evidence.unprofiled_series(stage)?,
+                repeats: 1,
+            })
         };
-        let timed = [timed(StageKind::Prefill)?, timed(StageKind::Decode)?];
+        let (prefill, mut decode) = (timed(StageKind::Prefill)?, timed(StageKind::Decode)?);
+        decode.repeats = decodes_per_prefill(evidence, prefill.stage, &decode);
+        let timed = [prefill, decode];
         let (mut now, mut first, mut is_cold) = (Time::ZERO, Some(Time::ZERO), false);
-        for (_, series) in timed {
-            now += series.typical();
+        for timed in &timed {
+            let series = timed.series;
+            now += timed.time();
+            let later = timed.time() - series.typical();
             first = match (first, first_repeat(series)) {
-                (Some(first), Some(repeat)) => Some(first + repeat),
+                (Some(first), Some(repeat)) => Some(first + repeat + later),
                 _ => None,
             };
             is_cold |= series.repeats.iter().any(|repeat| repeat.is_cold());
@@ -348,17 +385,18 @@ impl<'a> Request<'a> {
 
     /// Its stages, and how many iterations of each it is.
     pub(super) fn stages(&self) -> Vec<(&'a StageLine, f64)> {
-        let times = |(stage, series): (&'a StageLine, &Series)| match (stage.steps, series.steps) {
-            (Some(steps), Some(timed)) => (stage, timed as f64 / steps.0),
-            _ => (stage, 1.0),
+        let times = |timed: Timed<'a>| match (timed.stage.steps, timed.series.steps) {
+            (Some(steps), Some(unprofiled)) => (timed.stage, unprofiled as f64 / steps.0),
+            _ => (timed.stage, timed.repeats as f64),
         };
         self.timed.map(times).to_vec()
     }
 
     /// Decode steps of it.
     pub(super) fn steps(&self) -> Option<u64> {
-        let [_, (_, decode)] = self.timed;
-        decode.steps
+        let [_, decode] = self.timed;
+        let ranges = Some(decode.repeats).filter(|repeats| *repeats > 1);
+        decode.series.steps.or(ranges)
     }
 
     /// Whether an action removes what the first one has more: stalls of another stage are not its own.
@@ -368,7 +406,7 @@ impl<'a> Request<'a> {
         };
         self.timed
             .iter()
-            .any(|(stage, _)| stage.key() == stalled.key())
+            .any(|timed| timed.stage.key() == stalled.key())
     }
 }
 
@@ -485,11 +523,8 @@ fn of_requests(
         return Vec::new();
     };
     let after = after(request.now, actions, |taken| request.saves(taken));
-    let [_, (_, decode)] = request.timed;
-    let steps = decode.steps.map(Quantity::count);
-    let limits = request
-        .timed
-        .map(|(stage, series)| least(evidence, stage, series));
+    let steps = request.steps().map(Quantity::count);
+    let limits = request.timed.map(|timed| least(evidence, &timed));
     let mut figures = vec![Figure {
         label: words!(evidence, "summary.request", steps = steps),
         is_time: true,
@@ -529,9 +564,11 @@ fn after_stalls(
 }
 
 /// The least time of unprofiled repeats of a stage.
-fn least(evidence: &Evidence<'_>, stage: &StageLine, series: &Series) -> Option<Time> {
-    let share = evidence.unprofiled_utilization(stage)?.least_share()?;
-    (share < Ratio::ONE).then_some(series.typical() * share)
+fn least(evidence: &Evidence<'_>, timed: &Timed<'_>) -> Option<Time> {
+    let share = evidence
+        .unprofiled_utilization(timed.stage)?
+        .least_share()?;
+    (share < Ratio::ONE).then_some(timed.time() * share)
 }
 
 /// Time of the first repeat.

@@ -13,7 +13,7 @@ use rooflens_analysis::time::account::{NodeKind, Phase};
 use rooflens_document::{GainKind, Part};
 use rooflens_schemas::StageKind;
 use rooflens_session::Ns;
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Count, Ratio, Time};
 
 /// Time by class, and last idle time.
 pub(super) type Classes = [Time; ClassGroup::ALL.len() + 1];
@@ -48,6 +48,8 @@ pub(super) struct Whole<'a> {
     pub(super) limit: Option<Time>,
     /// By class, now and after the actions.
     pub(super) bars: Vec<Classes>,
+    /// Whether most of the savings are of stages that ran once.
+    is_single: bool,
 }
 
 impl<'a> Whole<'a> {
@@ -93,8 +95,13 @@ impl<'a> Whole<'a> {
             now: Time::ZERO,
             after: Vec::new(),
             bars: Vec::new(),
+            is_single: false,
         };
         whole.add_bars(evidence, actions)?;
+        let saved = |(stage, times): &(&StageLine, f64)| joint::saved(stage, actions) * *times;
+        let stages = whole.stages.iter();
+        let single = stages.filter(|(stage, _)| stage.counted <= Count(1.0));
+        whole.is_single = single.map(saved).sum::<Time>() > whole.saved(actions) * MOST;
         Some(whole)
     }
 
@@ -134,11 +141,12 @@ impl<'a> Whole<'a> {
         self.after.last().copied().unwrap_or(self.now)
     }
 
-    /// How many times as fast it can be, where that is notable.
+    /// How many times as fast it can be, where that is notable. What ran once has no typical time to compare with.
     pub(super) fn speedup(&self) -> Option<f64> {
         let best = self.best();
         let speedup = self.now.0 / best.0.max(1.0);
-        (best > Time::ZERO && speedup >= LEAST_SPEEDUP).then_some(speedup)
+        let is_known = best > Time::ZERO && !self.is_single;
+        (is_known && speedup >= LEAST_SPEEDUP).then_some(speedup)
     }
 
     /// Share of the time in which the GPU runs something.
@@ -225,6 +233,9 @@ fn limit(evidence: &Evidence<'_>, kind: Kind, stages: &[(&StageLine, f64)]) -> O
     }
     is_known.then_some(sum)
 }
+
+/// Part of the savings from which on they are most of them.
+const MOST: Ratio = Ratio(0.5);
 
 /// Factor from which on a whole is called faster.
 const LEAST_SPEEDUP: f64 = 1.05;

@@ -264,6 +264,45 @@ fn a_loop_that_reads_tensors_is_batched() {
     assert!(often.starts_with("sync_bound.root_action_batch"), "{often}");
 }
 
+/// Four turns in each step, each of a marked read and of one within an operator, which has no mark and after which the host
+/// works longer: 900 - 2 * 100 - 4 * 5 = 680 µs are idle.
+#[test]
+fn a_loop_of_reads_without_a_common_name_is_about_its_launches() {
+    let mut turns = String::new();
+    for start in [200, 350, 500, 650] {
+        let us = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        turns += &format!(
+            "range rooflens:item at a.py:7 {}
+             launch {} -> axpy {}
+             cudaMemcpyAsync {} -> memcpy DtoH pinned 4B {}
+             cudaStreamSynchronize {}
+             launch {} -> axpy {}
+             cudaMemcpyAsync {} -> memcpy DtoH pinned 4B {}
+             cudaStreamSynchronize {}\n",
+            us(0, 16),
+            us(5, 7),
+            us(8, 9),
+            us(8, 10),
+            us(11, 13),
+            us(10, 15),
+            us(30, 32),
+            us(35, 36),
+            us(33, 34),
+            us(37, 38),
+            us(34, 40),
+        );
+    }
+    let session = steps(&turns, "");
+    let action = action(&session, "sync-bound");
+    assert!(
+        action.starts_with("sync_bound.root_action_launches"),
+        "{action}"
+    );
+    assert!(action.contains("item at a.py:7"), "{action}");
+    let (_, saved, _) = finding(&findings(&session), "sync-bound").unwrap().clone();
+    assert_eq!(saved.round(), 680_000.0);
+}
+
 /// Three masks as indices in each step, with kernels and copies of 1 µs: 900 - 2 * 100 - 3 * 2 = 694 µs are idle.
 #[test]
 fn a_mask_as_index_takes_the_launches_of_its_layer() {

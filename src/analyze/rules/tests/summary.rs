@@ -437,3 +437,26 @@ fn stages_that_overlap_make_no_longer_step() {
         assert_eq!(tiles[0], "970000");
     });
 }
+
+/// A request is a prefill of 1000 ns and four decode ranges of 200: 1800 ns, as the run has four for each prefill.
+#[test]
+fn each_range_of_decode_counts_in_a_request() {
+    let mut text = String::new();
+    for (at, stage) in (0..5).zip(["prefill", "decode", "decode", "decode", "decode"]) {
+        let (start, end) = (at * 1000, at * 1000 + 900);
+        let (call, kernel) = (start + 10, start + 20);
+        text += &format!(
+            "range {stage} {start}us..{end}us
+             launch {call}us..{kernel}us -> axpy {kernel}us..{end}us\n"
+        );
+    }
+    let mut session = trace(&text);
+    add_repeats(&mut session, ("prefill", "baseline"), None, &[1000]);
+    add_repeats(&mut session, ("decode", "baseline"), None, &[200; 4]);
+    with_results(&session, |context| {
+        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+        let content = format!("{:?}", summary(&evidence, &[]).blocks);
+        assert!(content.contains("summary.request{steps=4}"), "{content}");
+        assert!(content.contains("1.80 µs"), "{content}");
+    });
+}

@@ -71,8 +71,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let in_calls = idle.pool.causes.sum(&CAUSES).time();
     let calls = of_stage.map(|(_, sync)| sync.calls);
     let wait = name.map(Wait::of);
+    let marked = known::times_by_name(session, &[&idle.sources], &known::WAITS, |_| true);
+    // Reads of which none has most of the time, in a loop: marked ones, and those within operators.
+    let is_mixed = wait.is_none() && is_repeated(idle) && !marked.is_empty();
     let mut launches = false;
-    if wait == Some(Wait::Value) {
+    if wait == Some(Wait::Value) || is_mixed {
         // The host computes after the wait as before: what it saves is the wait.
         let waits = match stage.unprofiled {
             Some(_) => known::sooner(evidence, stage),
@@ -84,7 +87,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
             lost.most = waits;
         }
     }
-    let is_wait = keeps_host(wait, idle);
+    let is_wait = keeps_host(wait, idle) && !(is_mixed && launches);
     if is_wait {
         lost.most = lost.most.min(stage.waits * stage.counted);
         lost.issued = Time::ZERO;
@@ -98,6 +101,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Mask) => {
             let is_mask = |name: &_| Wait::of(session.text(*name)) == Wait::Mask;
             loss.names.retain(is_mask);
+            loss.listed(evidence)
+        }
+        None if is_mixed => {
+            loss.names = marked.into_iter().map(|(name, _)| name).collect();
             loss.listed(evidence)
         }
         _ => name.map(|name| vec![Inline::code(name)]),
@@ -119,7 +126,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Size) => draft
             .root("root_cause_size", "root_action_size")
             .advice("advice_size"),
-        Some(Wait::Value) if launches => draft
+        Some(Wait::Value) | None if launches => draft
             .root("root_cause_launches", "root_action_launches")
             .only_if("root_if_launches")
             .basis("basis_launches")

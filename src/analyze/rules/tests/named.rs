@@ -299,8 +299,9 @@ fn a_loop_of_reads_without_a_common_name_is_about_its_launches() {
         "{action}"
     );
     assert!(action.contains("item at a.py:7"), "{action}");
+    // With all 20 µs of its operations, a turn would take nothing.
     let (_, saved, _) = finding(&findings(&session), "sync-bound").unwrap().clone();
-    assert_eq!(saved.round(), 680_000.0);
+    assert!((680_000.0..=700_000.0).contains(&saved), "{saved}");
 }
 
 /// Three masks as indices in each step, with kernels and copies of 1 µs: 900 - 2 * 100 - 3 * 2 = 694 µs are idle.
@@ -718,8 +719,8 @@ fn no_graph_is_advised_for_a_loop_of_samples_or_a_varying_number_of_launches() {
     assert!(!launched("axpy", [12, 12, 12, 12, 13, 14]).starts_with(varying));
 }
 
-/// What to do about six training steps with so many calls of the model, of a batch of two each, and a kernel of backward on
-/// another thread after the calls or between them.
+/// Micro-batches of six training steps with so many calls of the model, of a batch of two each, and for each call a kernel of
+/// backward on another thread, after all calls or after this one.
 fn accumulated(calls: usize, is_between: bool) -> String {
     let mut text = String::new();
     for step in 0..6 {
@@ -736,12 +737,16 @@ fn accumulated(calls: usize, is_between: bool) -> String {
                 text += &format!("launch {launch} -> gemm {work}\n");
             }
         }
-        let backward = if is_between { 150 } else { 1300 };
-        let (launch, work) = (
-            time(backward, backward + 5),
-            time(backward + 5, backward + 6),
-        );
-        text += &format!("thread 2\nlaunch {launch} -> gemm {work}\nthread 1\n");
+        for call in 0..calls as i64 {
+            let backward = if is_between {
+                200 * call + 150
+            } else {
+                1300 + 10 * call
+            };
+            let launch = time(backward, backward + 5);
+            let work = time(backward + 5, backward + 6);
+            text += &format!("thread 2\nlaunch {launch} -> gemm {work}\nthread 1\n");
+        }
     }
     let session = trace(&text);
     with_results(&session, |context| {
@@ -758,6 +763,8 @@ fn accumulated(calls: usize, is_between: bool) -> String {
 fn a_step_that_accumulates_gradients_has_calls_with_backward_between() {
     assert_eq!(accumulated(4, true), "4 × 2");
     assert_eq!(accumulated(1, true), "");
+    // As of two towers.
+    assert_eq!(accumulated(4, false), "");
 }
 
 #[test]

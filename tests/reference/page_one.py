@@ -69,7 +69,7 @@ NEEDS = {
     "short-kernels": ("stages",), "exposed-copies": ("stages",), "exposed-communication": ("stages",),
     "straggler": ("ranks",), "low-mfu": ("utilization",), "decode-bandwidth": ("utilization",),
     "no-tensor-cores": ("kernels",), "tf32-gemms": ("kernels",), "gemm-roofline": GEMMS, "gemm-bandwidth": GEMMS,
-    "gemm-quantization": GEMMS, "gemm-alignment": GEMMS, "repeated-gemms": ("stage_kernels",), "no-kv-cache": ("stage_instances",), "optimizer-loop": SHAPES, "dense-embeddings": SHAPES, "repeated-calls": SHAPES, "constant-calls": SHAPES, "unused-gradients": SHAPES, "gathered-rows": SHAPES, "unread-logits": SHAPES,
+    "gemm-quantization": GEMMS, "gemm-alignment": GEMMS, "repeated-gemms": ("stage_kernels",), "no-kv-cache": ("stage_instances",), "optimizer-loop": SHAPES, "dense-embeddings": SHAPES, "repeated-calls": SHAPES, "constant-calls": SHAPES, "recomputed-activations": SHAPES, "unused-gradients": SHAPES, "gathered-rows": SHAPES, "unread-logits": SHAPES,
     "attention-math": SHAPES, "expert-loop": SHAPES, "gemm-loop": SHAPES, "row-additions": SHAPES,
     "repeated-tensors": STRIDES, "fp64-operators": SHAPES, "layout-conversions": SHAPES, "transposed-copies": STRIDES,
     "norm-unfused": SHAPES, "pointwise-unfused": SHAPES, "gemm-epilogue": SHAPES, "dtype-casts": SHAPES, "small-grids": COUNTERS + ("stage_kernels",),

@@ -29,6 +29,7 @@ macro_rules! rule {
 pub(crate) static RULES: &[&Rule] = &[
     &rule!("repeated-calls", Calls),
     &rule!("constant-calls", Constant),
+    &rule!("recomputed-activations", Recomputed),
     &rule!("unused-gradients", Gradients),
     &rule!("dense-embeddings", Embeddings),
     &rule!("gathered-rows", Gathered),
@@ -191,7 +192,11 @@ fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
         return Outcome::INSUFFICIENT_DATA;
     }
     let draft = |subject: Subject<'_>| {
-        let is_named = chains.by_names && !matches!(kind, ChainKind::Calls | ChainKind::Constant);
+        let is_of_calls = matches!(
+            kind,
+            ChainKind::Calls | ChainKind::Constant | ChainKind::Recomputed
+        );
+        let is_named = chains.by_names && !is_of_calls;
         let by_names = is_named.then(|| match kind {
             ChainKind::Epilogue => words!(evidence, "gemm_epilogue.by_names"),
             _ => words!(evidence, "findings.by_names"),

@@ -125,14 +125,7 @@ pub(crate) fn summary(
             .datasets
             .push(action_table(evidence, whole.as_ref()).rows(&numbered));
     }
-    if !leaves.is_empty() {
-        let table = leaves::table(evidence);
-        let caption = words!(evidence, "no_action.caption");
-        content.main.push(Block::Table(
-            table.view(caption, leaves.len().min(SHOWN_LEAVES)),
-        ));
-        content.datasets.push(table.rows(&leaves));
-    }
+    add_leaves(evidence, &leaves, &mut content);
     // Contended atomics, for one, are no faster on a larger GPU.
     if let Some(faster) = whole
         .as_ref()
@@ -170,6 +163,19 @@ pub(crate) fn summary(
     };
     let numbers = findings.iter().map(number).collect();
     (content, numbers)
+}
+
+/// The parts of the time that no action is about.
+fn add_leaves(evidence: &Evidence<'_>, leaves: &[Leaf], content: &mut SectionContent) {
+    if leaves.is_empty() {
+        return;
+    }
+    let table = leaves::table(evidence);
+    let caption = words!(evidence, "no_action.caption");
+    let shown = leaves.len().min(SHOWN_LEAVES);
+    let view = table.view(caption, shown);
+    content.main.push(Block::Table(view));
+    content.datasets.push(table.rows(leaves));
 }
 
 /// Which operations the capture lacks, where it has a timeline.

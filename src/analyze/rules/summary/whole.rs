@@ -355,8 +355,15 @@ fn classes_of_group(rule: &str) -> &'static [ClassGroup] {
         }
         "norm-unfused" => &[ClassGroup::Normalization, ClassGroup::Elementwise],
         "gemm-loop" => &[ClassGroup::Gemm],
-        "attention-math" | "repeated-calls" | "constant-calls" | "unused-gradients"
-        | "expert-loop" | "gathered-rows" | "unread-logits" | "fp64-operators" => &ClassGroup::ALL,
+        "attention-math"
+        | "repeated-calls"
+        | "constant-calls"
+        | "recomputed-activations"
+        | "unused-gradients"
+        | "expert-loop"
+        | "gathered-rows"
+        | "unread-logits"
+        | "fp64-operators" => &ClassGroup::ALL,
         _ => &OTHERS,
     }
 }

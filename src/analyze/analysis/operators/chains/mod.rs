@@ -19,6 +19,7 @@ mod items;
 mod matrix;
 mod models;
 mod names;
+mod recomputed;
 mod roof;
 mod rows;
 mod updates;
@@ -48,6 +49,8 @@ pub enum ChainKind {
     Calls,
     /// Calls of a model with the same sizes in each iteration, next to another network.
     Constant,
+    /// Kernels of forward that backward launches again.
+    Recomputed,
     /// Kernels of backward for parameters that no optimizer updates.
     Gradients,
     /// Fills and updates of whole tables of embeddings, of which a batch uses few rows.
@@ -300,6 +303,7 @@ fn find(
         if basis == Basis::NamesOfPytorch {
             finder.named_logits();
             finder.named();
+            finder.recomputed();
         }
         finder.named_epilogues();
         finder.repeated_calls();
@@ -320,6 +324,7 @@ fn find(
     finder.elementwise();
     finder.epilogues();
     finder.casts();
+    finder.recomputed();
     finder.repeated_calls();
     finder.constant_calls();
     finder.chains

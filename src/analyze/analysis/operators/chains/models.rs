@@ -107,7 +107,7 @@ impl Finder<'_> {
     }
 
     /// Positions of the operations of each instance.
-    fn instances(&self) -> BTreeMap<(u32, u32), Vec<usize>> {
+    pub(super) fn instances(&self) -> BTreeMap<(u32, u32), Vec<usize>> {
         let mut instances: BTreeMap<(u32, u32), Vec<usize>> = BTreeMap::new();
         for (position, item) in self.items.list.iter().enumerate() {
             instances.entry(item.instance()).or_default().push(position);

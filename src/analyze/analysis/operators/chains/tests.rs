@@ -8,16 +8,16 @@ use crate::{Facts, Options, Results};
 use rooflens_hardware::Hardware;
 
 const ADD: &str = "vectorized_elementwise_kernel";
-const SUM: &str = "reduce_kernel";
-const COPY: &str = "direct_copy_kernel";
-const INDEX: &str = "index_elementwise_kernel";
-const SOFTMAX: &str = "softmax_warp_forward";
+pub(super) const SUM: &str = "reduce_kernel";
+pub(super) const COPY: &str = "direct_copy_kernel";
+pub(super) const INDEX: &str = "index_elementwise_kernel";
+pub(super) const SOFTMAX: &str = "softmax_warp_forward";
 
 /// An operator with its inputs, its kernel, and the kernel's time in microseconds.
-type Step<'a> = (&'a str, &'a str, i64);
+pub(super) type Step<'a> = (&'a str, &'a str, i64);
 
 /// The events of one iteration from `start` on, microseconds: operators every 10 µs, kernels without gaps.
-fn events(range: &str, start: i64, steps: &[Step<'_>]) -> String {
+pub(super) fn events(range: &str, start: i64, steps: &[Step<'_>]) -> String {
     let mut text = String::new();
     let (mut call, mut gpu) = (start + 1, start + 2);
     for (operator, kernel, time) in steps {
@@ -46,7 +46,7 @@ pub(super) fn chains(text: &str) -> Chains {
     results.chains().unwrap().clone()
 }
 
-fn of_step(steps: &[Step<'_>]) -> Place {
+pub(super) fn of_step(steps: &[Step<'_>]) -> Place {
     chains(&events("step", 0, steps)).places[0].clone()
 }
 
@@ -58,7 +58,7 @@ fn kinds(place: &Place) -> Vec<(ChainKind, f64, f64)> {
         .collect()
 }
 
-fn near(time: Time, microseconds: f64) -> bool {
+pub(super) fn near(time: Time, microseconds: f64) -> bool {
     (time.0 / 1e3 - microseconds).abs() < 0.05
 }
 
@@ -747,93 +747,4 @@ fn normalizations_with_few_blocks_count_with_conversions() {
     assert_eq!(norms, Time::ZERO);
     // Without conversions, another format has no sure advantage.
     assert!(lost(nchw, "nhwc").is_none());
-}
-
-#[test]
-fn layers_on_gathered_rows_compute_rows_again() {
-    let gather = |rows: u64| {
-        format!(
-            "range step 0..500us
-             operator aten::index_select [[100,64],[],[{rows}]] float 10us..19us
-             launch 11us..12us -> gather_kernel 20us..30us
-             operator aten::addmm [[64],[{rows},64],[64,64]] float 20us..29us
-             launch 21us..22us -> gemm 30us..90us
-             operator aten::relu [[{rows},64]] float 30us..39us
-             launch 31us..32us -> vectorized_elementwise_kernel 90us..110us
-             operator aten::index_add_ [[100,64],[],[{rows}],[{rows},64]] float 40us..49us
-             launch 41us..42us -> index_kernel 110us..150us
-             operator autograd::engine::evaluate_function:AddmmBackward0 50us..70us
-             operator AddmmBackward0 51us..69us
-             backward AddmmBackward0 of aten::addmm
-             launch 52us..53us -> gemm 150us..250us
-             operator aten::mm [[{rows},64],[64,64]] float 51us..60us"
-        )
-    };
-    let group = |text: &str| {
-        let place = chains(text).places[0].clone();
-        place.group(ChainKind::Gathered).cloned()
-    };
-    // The GEMM, the activation and the GEMM of backward take 180 µs, of which one in eight stays.
-    let found = group(&gather(800)).unwrap();
-    assert!(near(found.time, 180.0) && near(found.saved().unwrap(), 157.5));
-    assert_eq!(found.example.factor, Some(Count(8.0)));
-    assert_eq!(found.example.sizes, "800 × 64");
-    assert_eq!(found.example.operators, "addmm → relu → mm");
-    // Too few repeated rows, a random operator between, and no GEMM.
-    assert!(group(&gather(199)).is_none());
-    let random = gather(800).replace("aten::addmm", "aten::native_dropout");
-    assert!(group(&random.replace("of aten::native_dropout", "of aten::relu")).is_none());
-    assert!(group(&gather(800).replace("-> gemm 30us", "-> add_kernel 30us")).is_none());
-}
-
-#[test]
-fn logits_of_which_the_next_operator_reads_few_rows_are_unread() {
-    let step = |read: u64, columns: u64| {
-        let head = format!("aten::mm [[512,64],[64,{columns}]] c10::BFloat16");
-        let copy = format!("aten::copy_ [[512,{columns}],[512,{columns}]] float,c10::BFloat16");
-        let argmax = format!("aten::argmax [[{read},{columns}]] float");
-        let place = of_step(&[(&head, "gemm", 90), (&copy, COPY, 30), (&argmax, SUM, 5)]);
-        let group = place.group(ChainKind::Logits).cloned();
-        group.map(|group| (group.saved().unwrap(), group.example.sizes))
-    };
-    // Of the GEMM and the conversion, an eighth stays: 120 − 15 µs.
-    let (saved, sizes) = step(64, 1000).unwrap();
-    assert!(near(saved, 105.0), "{saved:?}");
-    assert_eq!(sizes, "512 × 1000");
-    assert_eq!(step(257, 1000), None);
-    // A feed-forward layer.
-    assert_eq!(step(64, 256), None);
-}
-
-#[test]
-fn losses_of_masked_language_models_ignore_positions() {
-    let text = events(
-        "step",
-        0,
-        &[
-            ("aten::index_select [[1000,64],[],[512]] float", INDEX, 5),
-            ("aten::mm [[512,64],[64,1000]] float", "gemm", 90),
-            ("aten::_log_softmax [[512,1000]] float", SOFTMAX, 30),
-            ("aten::nll_loss_forward [[512,1000],[512]] float", SUM, 2),
-        ],
-    );
-    let group = |name: &str, text: &str| {
-        let mut session = trace(&format!("pass torch operators\n{text}"));
-        session.workload.name = Some(name.to_owned());
-        let (facts, hardware) = (Facts::new(&session), Hardware::builtin());
-        let options = Options::default();
-        let context = Context::new(&session, &facts, &hardware, &options);
-        let results = Results::some(&context, &["backward", "chains"]);
-        let place = results.chains().unwrap().places[0].clone();
-        place.group(ChainKind::Logits).cloned()
-    };
-    let found = group("BertForMaskedLM", &text).unwrap();
-    assert_eq!(found.saved(), Some(Time(122_000.0)));
-    assert_eq!(found.example.sizes, "512 × 1000");
-    assert!(group("LlamaForCausalLM", &text).is_none());
-    // Logits of chosen positions.
-    let chosen = text
-        .replace("[512,64]", "[77,64]")
-        .replace("[512,1000]", "[77,1000]");
-    assert!(group("BertForMaskedLM", &chosen).is_none());
 }

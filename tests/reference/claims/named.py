@@ -25,7 +25,7 @@ IDLE = (r"The GPU is idle for (?P<share>\S+ %) of (?:the (?P<run>\S+ \S+) of the
 OCCURS = r", in (?P<windows>\S+) of (?P<all>\S+) iterations \((?P<each>\S+ \S+) each(?: under the profiler)?\)"
 PATTERN = IDLE + OCCURS + r"\.(?: A loop with fixed shapes does so once\.)?"
 SYNC = (IDLE + r"(?: \(median (?P<calls>\S+) calls per iteration\))?" + OCCURS
-        + r"; (?P<within_share>\S+ %) of it before these calls return, the rest until new work arrives in the empty queue\."
+        + r"; (?P<within_share>\S+ %) of it before these calls return, the rest while the CPU launches into the empty queue\."
           r"(?: Longest in (?P<call_text>\S+?)(?: in (?P<around_text>.+))?\.)?")
 
 

@@ -142,7 +142,8 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
     match group.fixed {
         Some(_) => draft.cause_if(true).advice("advice_fixed"),
         None if group.norms.is_positive() => draft.root("root_cause_norms", "root_action_norms"),
-        None => draft.cause_if(kernel.is_some() || is_joint),
+        None if is_joint => draft.cause_if(true).advice("advice_foreach"),
+        None => draft.cause_if(kernel.is_some()),
     }
 }
 

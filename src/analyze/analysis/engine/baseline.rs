@@ -245,19 +245,22 @@ impl Series {
 
     /// The outlier farthest from the median.
     pub fn worst_outlier(&self) -> Option<&Repeat> {
-        let far = |repeat: &Repeat| repeat.z.map_or(0.0, f64::abs);
-        self.outliers().max_by(|a, b| far(a).total_cmp(&far(b)))
+        let farther = |a: &&Repeat, b: &&Repeat| a.distance().total_cmp(&b.distance());
+        self.outliers().max_by(farther)
     }
 
     /// Σ distance of the outliers from the median of their sizes.
     pub fn excess(&self) -> Time {
-        self.outliers()
-            .map(|repeat| (repeat.duration.time() - repeat.typical).abs())
-            .sum()
+        self.outliers().map(Repeat::distance).sum()
     }
 }
 
 impl Repeat {
+    /// How far it is from the median.
+    pub fn distance(&self) -> Time {
+        (self.duration.time() - self.typical).abs()
+    }
+
     /// Whether it lies far from the median.
     pub fn is_outlier(&self) -> bool {
         self.z.is_some_and(|z| z.abs() > OUTLIER_Z)

@@ -164,7 +164,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         .idle(stage.key())
         .and_then(|idle| idle.launches.issuing);
     // The same call after call: fused kernels need fewer.
-    let fused_issuing = issuing.map(|time| time * fusible.remaining);
+    let remaining = issuing.map(|time| time * fusible.remaining);
+    let left = stage.reference() - saved;
+    let is_met = |time: &Time| *time < left;
+    let (now, later) = (issuing.filter(is_met), remaining.filter(is_met));
+    let unmet = issuing.filter(|time| !is_met(time));
     let root = fuses.then(|| Root {
         cause: words!(
             evidence,
@@ -183,9 +187,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         condition: Some(words!(
             evidence,
             "low_mfu.root_if",
-            left = stage.reference() - saved,
-            issuing = issuing,
-            fused = fused_issuing.filter(|_| fusible.remaining < Ratio::ONE),
+            left = left,
+            met = now,
+            now = unmet.filter(|_| later.is_some()),
+            later = later,
+            unmet = unmet.filter(|_| later.is_none()),
+            still = remaining.filter(|_| fusible.remaining < Ratio::ONE),
         )),
         passes: 1,
     });

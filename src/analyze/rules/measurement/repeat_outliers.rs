@@ -24,7 +24,7 @@ pub(crate) static RULE: Rule = Rule::new(
 const FAR: Ratio = Ratio(0.05);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
-    let (mut has_scores, mut drafts, mut told) = (false, Vec::new(), Vec::new());
+    let (mut has_scores, mut drafts, mut known) = (false, Vec::new(), Vec::new());
     for series in evidence
         .results
         .baseline()
@@ -38,17 +38,17 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         let name = evidence.session.text(series.stage);
         let stage = evidence.outermost(name).filter(|_| outlier.is_cold());
         if stage.is_some_and(|stage| pauses::hold(evidence, stage)) {
-            told.push(name);
-        } else {
-            drafts.push(draft(evidence, series, outlier));
+            known.push(name);
         }
+        drafts.push(draft(evidence, series, outlier));
     }
     if !has_scores {
         return Outcome::INSUFFICIENT_DATA;
     }
-    match drafts.is_empty() && !told.is_empty() {
+    // Where the report has others to name, the farthest is among them.
+    match known.len() == drafts.len() && !known.is_empty() {
         true => {
-            let stages = told.join(evidence.text.comma());
+            let stages = known.join(evidence.text.comma());
             Outcome::NotApplicable(pauses::said_of(evidence, &stages))
         }
         false => Outcome::of_drafts(drafts),
@@ -57,7 +57,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
 
 /// Whether an outlier matters.
 pub(crate) fn is_far(repeat: &Repeat) -> bool {
-    (repeat.duration.time() - repeat.typical).abs() >= repeat.typical * FAR
+    repeat.distance() >= repeat.typical * FAR
 }
 
 fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {

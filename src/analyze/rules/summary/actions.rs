@@ -1,7 +1,7 @@
 //! What to do first: the findings that could save most of the run.
 
 use super::confidence::Confidence;
-use super::{HOST, WITH_LAUNCHES, confidence, joint};
+use super::{HOST, WITH_LAUNCHES, confidence, figures, joint};
 use crate::evidence::Evidence;
 use crate::launching;
 use crate::stage::{Key, StageLine};
@@ -131,6 +131,7 @@ pub(super) fn first_actions<'a>(
             actions.push(general);
         }
     }
+    raise_recurring(evidence, &mut actions);
     add_later(evidence, findings, &mut actions);
     actions
 }
@@ -183,6 +184,18 @@ fn raise_named(actions: &mut [Action<'_>]) {
                 && named.is_trusted()
                 && named.saved_of_run() >= general.saved_of_run() * EXPLAINS;
             if !is_raised {
+                break;
+            }
+            actions.swap(at - 1, at);
+        }
+    }
+}
+
+/// Puts an action on each iteration before one on some of them that saves less.
+fn raise_recurring(evidence: &Evidence<'_>, actions: &mut [Action<'_>]) {
+    for last in 1..actions.len() {
+        for at in (1..=last).rev() {
+            if !figures::recurs(evidence, &actions[at], &actions[at - 1]) {
                 break;
             }
             actions.swap(at - 1, at);

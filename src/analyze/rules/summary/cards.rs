@@ -2,10 +2,12 @@
 
 use super::actions::{Action, Effect};
 use super::figures::{self, Figure};
+use super::has_unprofiled;
+use super::remedies::{self, Effort};
 use super::whole::Whole;
-use super::{has_unprofiled, remedies};
 use crate::evidence::Evidence;
 use rooflens_document::{ActionCard, Inline, Quantity};
+use rooflens_schemas::PassKind;
 
 /// One card an action.
 pub(super) fn cards(
@@ -16,15 +18,16 @@ pub(super) fn cards(
 ) -> Vec<ActionCard> {
     let mut cards = Vec::new();
     for number in 0..actions.len() {
-        cards.push(card(evidence, &actions[..=number], figures, whole));
+        let card = card(evidence, (&actions[..=number], &cards), figures, whole);
+        cards.push(card);
     }
     cards
 }
 
-/// The card of the last of these actions.
+/// The card of the last of these actions, after those of the earlier ones.
 fn card(
     evidence: &Evidence<'_>,
-    actions: &[Action<'_>],
+    (actions, earlier): (&[Action<'_>], &[ActionCard]),
     figures: &[Figure],
     whole: Option<&Whole<'_>>,
 ) -> ActionCard {
@@ -32,6 +35,13 @@ fn card(
     let number = actions.len() - 1;
     let action = &actions[number];
     let remedy = remedies::of_action(evidence, action);
+    let mut snippet = remedy.snippet(evidence, action);
+    let mut effort = remedy.effort;
+    let shared = snippet.as_deref().and_then(|code| shared(code, earlier));
+    if let (Some(code), Some((number, is_same))) = (&snippet, shared) {
+        effort = Effort::Option;
+        snippet = (!is_same).then(|| remedies::replacing(code, number));
+    }
     let mut facts = Vec::new();
     let mut fact = |key: &str, value: Vec<Inline>| {
         if !value.is_empty() {
@@ -53,24 +63,44 @@ fn card(
         .iter()
         .map(|risk| text.line(risk.key(), &[]))
         .collect();
-    let effort = words!(
-        evidence,
-        "summary.card_confidence",
-        effort = text.line(remedy.effort.key(), &[]),
-        risks = (!risks.is_empty()).then(|| risks.join(text.comma())),
-        confidence = super::confidence(evidence, action),
-    );
-    fact("summary.card_effort", vec![effort.into()]);
+    let cost = match shared {
+        Some((number, true)) => words!(
+            evidence,
+            "summary.card_shared",
+            number = Quantity::count(number as u64),
+            confidence = super::confidence(evidence, action),
+        ),
+        _ => words!(
+            evidence,
+            "summary.card_confidence",
+            effort = text.line(effort.key(), &[]),
+            risks = (!risks.is_empty()).then(|| risks.join(text.comma())),
+            confidence = super::confidence(evidence, action),
+        ),
+    };
+    fact("summary.card_effort", vec![cost.into()]);
     fact(
         "summary.card_verify",
         verify(evidence, (number, action), figures),
     );
     ActionCard {
         what: vec![action.what_to_do(text).into()],
-        snippet: remedy.snippet(evidence, action),
+        snippet,
         facts,
         finding: action.finding.id,
     }
+}
+
+/// The last earlier action whose code compiles the same with torch.compile, and whether that call does all that `code` does.
+fn shared(code: &str, earlier: &[ActionCard]) -> Option<(usize, bool)> {
+    let (model, options) = remedies::compiled(code)?;
+    for (place, card) in earlier.iter().enumerate().rev() {
+        let compiled = card.snippet.as_deref().and_then(remedies::compiled);
+        if let Some((_, known)) = compiled.filter(|(compiled, _)| *compiled == model) {
+            return Some((place + 1, options.is_empty() || options == known));
+        }
+    }
+    None
 }
 
 /// What to measure again, and what should come out.
@@ -87,7 +117,12 @@ fn verify(
     let (own, others): (Vec<_>, Vec<_>) = figures.iter().partition(is_own);
     for figure in own.into_iter().chain(others) {
         let before = match number.checked_sub(1) {
-            Some(last) => figure.after.get(last).copied().flatten(),
+            Some(last) => figure
+                .after
+                .get(last)
+                .copied()
+                .flatten()
+                .or(Some(figure.now)),
             None => Some(figure.now),
         };
         if let (Some(before), Some(Some(after))) = (before, figure.after.get(number))
@@ -104,27 +139,40 @@ fn verify(
         }
     }
     changed.truncate(SHOWN_FIGURES);
-    let unprofiled = has_unprofiled(evidence);
-    let mut line = Vec::new();
-    if !changed.is_empty() {
-        line = say!(
-            evidence,
-            "summary.card_expect",
-            figures = changed.join(evidence.text.semicolon()),
-            unprofiled = unprofiled.then_some(""),
-            actions = (number > 0).then(|| Quantity::count(number as u64 + 1)),
-        );
-    }
+    let pass = match has_unprofiled(evidence) {
+        true => "baseline",
+        false => profiler(evidence, action),
+    };
+    let capture = format!("rooflens-capture {pass} -o after -- COMMAND");
+    let mut line = say!(
+        evidence,
+        "summary.card_expect",
+        capture = Inline::code(&capture),
+        report = Inline::code("rooflens report after"),
+        figures = (!changed.is_empty()).then(|| changed.join(evidence.text.semicolon())),
+        one = (number == 0).then_some(""),
+        actions = (number > 0).then(|| Quantity::count(number as u64 + 1)),
+    );
     // The finding of a third action has its next step: the page has no room for it.
     if let Some(next) = &action.finding.next
         && number < WITH_NEXT
     {
-        if !line.is_empty() {
-            line.push(evidence.text.space().into());
-        }
+        line.push(evidence.text.space().into());
         line.extend(next.clone());
     }
     line
+}
+
+/// The command of the capture program for the pass that an action is of.
+fn profiler(evidence: &Evidence<'_>, action: &Action<'_>) -> &'static str {
+    let session = evidence.session;
+    let pass = action.finding.scope.pass.as_deref();
+    let mut passes = session.passes.ids().map(|pass| pass.index());
+    let row = passes.find(|row| Some(session.text(session.passes.name[*row])) == pass);
+    match row.map(|row| session.passes.kind[row]) {
+        Some(PassKind::Operators) => "torch",
+        _ => "nsys",
+    }
 }
 
 /// Cards that name what to capture next.

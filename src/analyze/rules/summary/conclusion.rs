@@ -9,7 +9,7 @@ use crate::time::host_bound;
 use rooflens_analysis::time::idle::Verdict;
 use rooflens_document::Quantity;
 use rooflens_sections::{Context, headline};
-use rooflens_units::Ratio;
+use rooflens_units::{Ratio, Time};
 
 /// Rules of which the title says what bounds the stage; of the others it says the cause.
 const BOUNDS: [(&str, Verdict); 2] = [
@@ -30,7 +30,7 @@ pub(super) fn conclusion(
     let limited = whole.and_then(|whole| {
         let saved = Ratio::of(whole.now - whole.best(), whole.now);
         let most = largest.and_then(|leaf| leaf.most(evidence, saved));
-        match (actions.first(), most) {
+        match (largest_action(whole, actions), most) {
             // Actions are about the smaller part of the time.
             (Some(_), Some(most)) => Some(most),
             (Some(action), None) => Some(limited(evidence, whole, action)),
@@ -57,7 +57,19 @@ pub(super) fn conclusion(
     ))
 }
 
-/// What the first action removes.
+/// The action with the largest part of the factor.
+fn largest_action<'a, 'b>(whole: &Whole<'_>, actions: &'a [Action<'b>]) -> Option<&'a Action<'b>> {
+    let (mut before, mut most, mut largest) = (whole.now, Time::ZERO, actions.first());
+    for (action, after) in actions.iter().zip(&whole.after) {
+        if before - *after > most {
+            (most, largest) = (before - *after, Some(action));
+        }
+        before = *after;
+    }
+    largest
+}
+
+/// What an action removes.
 fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> String {
     let bound = BOUNDS.iter().find(|(rule, _)| *rule == action.finding.id);
     if let Some((_, verdict)) = bound.copied()

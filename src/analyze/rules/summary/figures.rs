@@ -3,6 +3,7 @@
 use rooflens_schemas::StageKind;
 
 use super::actions::{Action, Effect};
+use super::conclusion;
 use super::joint;
 use super::whole::{self, Kind, Whole};
 use crate::evidence::Evidence;
@@ -10,7 +11,7 @@ use crate::launching;
 use crate::stage::StageLine;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_document::{Inline, Quantity};
+use rooflens_document::{Inline, Quantity, Severity};
 use rooflens_session::Arrange;
 use rooflens_stats::Level;
 use rooflens_units::{Count, Ratio, Time};
@@ -461,13 +462,44 @@ pub(super) fn effect(
         }
         _ => gain.saved_ns,
     };
+    let share = Ratio::of(saved, gain.of_ns);
+    let headline = whole.map(|whole| (whole, of_headline(evidence, whole, action)));
+    let headline = headline.filter(|(_, part)| (part.0 - share.0).abs() >= SAME.0);
     words!(
         evidence,
         "summary.effect",
         saved = saved,
         whole = gain.of.as_str(),
-        share = Ratio::of(saved, gain.of_ns),
+        share = share,
+        part = headline.map(|(_, part)| part),
+        headline = headline.map(|(whole, _)| conclusion::name_of(evidence, whole)),
     )
+}
+
+/// Difference of shares that does not show.
+const SAME: Ratio = Ratio(0.001);
+
+/// Share of the time that the page shows first that an action saves.
+fn of_headline(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> Ratio {
+    let alone = std::slice::from_ref(action);
+    match (whole.kind, loop_times(evidence, alone).as_slice()) {
+        (Kind::Loop, &[now, after]) => Ratio::of(now - after, now),
+        _ => Ratio::of(whole.saved(alone), whole.now),
+    }
+}
+
+/// Whether an action on each iteration saves more than one on some of them: of each request, or else of the run.
+pub(super) fn recurs(evidence: &Evidence<'_>, action: &Action<'_>, once: &Action<'_>) -> bool {
+    let (Effect::Stage(_), Effect::Stalls(_)) = (action.effect, once.effect) else {
+        return false;
+    };
+    match Request::new(evidence, &shown(evidence, &[])) {
+        Some(request) if request.first.is_some() && request.is_of_first(once) => {
+            let saved = request.saves(std::slice::from_ref(action));
+            Severity::of_share(Ratio::of(saved, request.now)) >= Severity::Warning
+        }
+        _ => action.saved_of_run() > once.saved_of_run(),
+    }
 }
 
 /// What the last of these actions saves of each request because of earlier ones: kernels of a stage that the CPU bounds.

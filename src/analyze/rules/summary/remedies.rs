@@ -303,6 +303,19 @@ impl Remedy {
     }
 }
 
+/// What code compiles with torch.compile, and with which arguments.
+pub(super) fn compiled(code: &str) -> Option<(&str, &str)> {
+    let (_, call) = code.split_once("torch.compile(")?;
+    let (arguments, _) = call.split_once(')')?;
+    Some(arguments.split_once(", ").unwrap_or((arguments, "")))
+}
+
+/// The code with another comment on the call of torch.compile that it replaces.
+pub(super) fn replacing(code: &str, number: usize) -> String {
+    let code = code.strip_prefix(CHANGED).unwrap_or(code);
+    format!("# replaces the call of torch.compile of action {number}\n{code}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

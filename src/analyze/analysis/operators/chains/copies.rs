@@ -15,6 +15,10 @@ const REPEATED: Count = Count(65_536.0);
 /// Kernels after a repeated tensor among which its reader is looked for.
 const READERS: usize = 4;
 
+/// Parts of the name of a kernel by TorchInductor that writes an expanded tensor.
+const TRITON: &str = "triton_";
+const EXPANDS: &str = "_expand_";
+
 /// Parts of names of kernels by which cuDNN changes the layout of images.
 const CONVERSIONS: [&str; 2] = ["nchwToNhwc", "nhwcToNchw"];
 
@@ -36,7 +40,9 @@ impl Finder<'_> {
     /// Copies of expanded tensors. What reads such a copy reads each element several times, too.
     pub(super) fn repeats(&mut self) {
         for position in 0..self.items.list.len() {
-            let Some([target, source]) = self.copy(position) else {
+            let copy = self.copy(position);
+            let is_fused = copy.is_none();
+            let Some([target, source]) = copy.or_else(|| self.fused_repeat(position)) else {
                 continue;
             };
             let factor = Count(target.elements().0 / source.stored().0.max(1.0));
@@ -45,6 +51,9 @@ impl Finder<'_> {
             }
             let (target, source) = (target.clone(), source.clone());
             let (reader, also) = self.reader(position, &target, factor);
+            if is_fused && reader.is_none() {
+                continue;
+            }
             let around = reader.and_then(|reader| self.items.list[reader].operator);
             let chain = Chain {
                 also,
@@ -61,6 +70,21 @@ impl Finder<'_> {
             };
             self.add(chain);
         }
+    }
+
+    /// Target and source of a compiled kernel that repeats a tensor along one axis.
+    fn fused_repeat(&self, position: usize) -> Option<[&Tensor; 2]> {
+        let name = self.items.name(position)?;
+        let expands = name.starts_with(TRITON) && name.contains(EXPANDS);
+        let call = self.items.call(position);
+        let call = call.filter(|_| expands && !self.is_taken[position])?;
+        let [source, target] = call.tensors.as_slice() else {
+            return None;
+        };
+        let sizes = source.dims.iter().zip(&target.dims);
+        let longer = sizes.filter(|(size, of_target)| size != of_target).count();
+        let is_repeated = source.dims.len() == target.dims.len() && longer == 1;
+        (is_repeated && source.dtype == target.dtype).then_some([target, source])
     }
 
     /// The attention or GEMM that reads a repeated tensor, and the time that it saves without the repeats.

@@ -85,7 +85,7 @@ fn idle<'t>(context: &'t Context<'_>) -> Table<'t, OfCause<'t>> {
         text "meaning" = presentation(*cause).2;
         count "gaps" = gaps.gaps, page;
         time "total_ns" = time, page;
-        share "idle_share" = of_idle(line, time);
+        share "idle_share" = of_idle(line, time).filter(|_| *cause != Cause::OtherWork);
         time "longest_ns" = gaps.longest, page;
         time "median_ns" = line.median_of(*cause).ok();
         share "stage_share" = line.share(time), page;

@@ -458,9 +458,9 @@ impl StageIdle {
         Count(self.gaps[cause as usize].gaps as f64 / self.instances.len().max(1) as f64)
     }
 
-    /// Idle time of all instances.
+    /// Idle time of all instances: in work of other stages the GPU is not idle.
     pub fn idle(&self) -> Ns {
-        self.pool.causes.total()
+        self.pool.causes.total() - self.of(Cause::OtherWork)
     }
 
     /// A time of all instances as a share of theirs.
@@ -617,7 +617,7 @@ impl Parts {
         self.causes.sum(causes) - self.named.sum(causes).min(self.causes.sum(causes))
     }
 
-    fn share(&self, time: Ns) -> Ratio {
+    pub(super) fn share(&self, time: Ns) -> Ratio {
         if self.time > Ns::ZERO {
             Ratio::of(time, self.time)
         } else {

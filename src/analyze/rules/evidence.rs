@@ -401,10 +401,21 @@ impl<'a> Evidence<'a> {
         causes: &[Cause],
         saved: Time,
     ) -> Finding {
+        self.saving_idle_within(stage, idle, causes, (saved, stage.idle()))
+    }
+
+    /// The same of idle time that is at most so long without the profiler.
+    pub(crate) fn saving_idle_within(
+        &self,
+        stage: &StageLine,
+        idle: &StageIdle,
+        causes: &[Cause],
+        (saved, most): (Time, Time),
+    ) -> Finding {
         let is_wait = causes.iter().all(|cause| WAITS.contains(cause));
         let finding = match is_wait {
             true => stage.saving_waits(saved),
-            false => stage.saving_idle(saved),
+            false => stage.saving_idle_within(saved, most),
         };
         let finding = Finding {
             evidence: vec![idle.evidence(&self.context)],

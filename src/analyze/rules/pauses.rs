@@ -21,6 +21,9 @@ pub(crate) const RULE: &str = "host-pauses";
 /// Idle time in host code that typical instances do not have ÷ time of all iterations from which on it is worth a finding.
 pub(crate) const SHARE: Ratio = Ratio(0.05);
 
+/// Part of such time in the first measured instance from which on it is that of a cold start.
+const IN_FIRST: Ratio = Ratio(0.9);
+
 /// Instances below which the median one is as likely as not one with pauses.
 pub(crate) const INSTANCES: Count = Count(3.0);
 
@@ -96,6 +99,19 @@ pub(crate) fn stalls_of_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> 
 /// Whether the first of three iterations would be a cold start, of which more are excluded.
 pub(crate) fn is_cold(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     doubtful_first(&evidence.iterations(stage)).is_some()
+}
+
+/// Whether nearly all of what typical instances do not have lies in the first measured one: it may be a cold start.
+pub(crate) fn are_in_first(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let Some(idle) = evidence.idle(stage.key()) else {
+        return false;
+    };
+    let (Some(typical), Some(first)) = (typical(evidence, stage), idle.instances.first()) else {
+        return false;
+    };
+    let of_first = first.rest(&[Cause::HostCode]).time() - typical;
+    let all = beyond(evidence, stage).unwrap_or_default();
+    idle.instances.len() > 1 && of_first.is_positive() && of_first >= all * IN_FIRST
 }
 
 /// The pauses of a stage, if they are worth a finding.

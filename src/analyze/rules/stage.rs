@@ -283,8 +283,22 @@ impl StageLine {
     /// A finding about this stage that could save at most `saved` of the idle time of each instance.
     /// Without the profiler the gaps are shorter: all of them together are what kernels leave of the stage.
     pub(crate) fn saving_idle(&self, saved: Time) -> Finding {
+        self.saving_idle_within(saved, self.idle())
+    }
+
+    /// The same of idle time that is at most so long without the profiler.
+    pub(crate) fn saving_idle_within(&self, saved: Time, most: Time) -> Finding {
         let saved = saved.clamp(Time::ZERO, self.time);
-        self.bounded(saved, saved.min(self.idle()), GainKind::Idle)
+        self.bounded(saved, saved.min(most), GainKind::Idle)
+    }
+
+    /// Profiled idle time without the profiler: all causes shrink alike, so that their times add up to the idle time.
+    pub(crate) fn unprofiled_idle(&self, profiled: Time) -> Time {
+        let whole = self.time - self.busy;
+        match self.unprofiled {
+            Some(_) if whole > self.idle() => profiled * Ratio::of(self.idle(), whole),
+            _ => profiled,
+        }
     }
 
     /// A finding about idle time of an iteration in the range of this stage, before its first or after its last operation:
@@ -365,7 +379,11 @@ impl StageLine {
                 whole = self.time
             );
             if saved < profiled {
-                basis += &words!(self, "findings.no_more_than_idle");
+                basis += match saved < self.idle() && kind == GainKind::Idle {
+                    true => words!(self, "findings.part_of_idle"),
+                    false => words!(self, "findings.no_more_than_idle"),
+                }
+                .as_str();
             }
         }
         Finding {

@@ -118,6 +118,13 @@ impl<'a> Evidence<'a> {
         None
     }
 
+    /// The other stage of the program that replays this graph.
+    pub(crate) fn replayed_in(&self, stage: &StageLine) -> Option<&'a str> {
+        let replaying = self.replay(stage)?.stage?;
+        let name = self.facts.stages[replaying].name.as_str();
+        (replaying != stage.stage).then_some(name)
+    }
+
     /// GEMMs of a stage.
     pub(crate) fn gemms(&self, stage: &StageLine) -> Option<&'a StageProducts> {
         let mut products = self.results.gemm().ok()?.iter();

@@ -191,7 +191,7 @@ fn target(capture: &Analyzed<'_>, finding: &Finding) -> Target {
                 }
                 target.is_busy = true;
             }
-            Part::Group(_) => target.is_busy = true,
+            Part::Group(_) | Part::Communication => target.is_busy = true,
             Part::Copies => target.is_copies = true,
         }
     }

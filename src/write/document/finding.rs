@@ -70,6 +70,8 @@ pub enum Part {
     Group(u8),
     /// Copies while no kernel runs.
     Copies,
+    /// Collectives while no kernel computes.
+    Communication,
 }
 
 /// A cause that the data names, in words of the summary.

@@ -35,6 +35,8 @@ pub struct Speed {
     pub clock_ratio: Option<Ratio>,
     /// The reason that lowered the clock most often, and the share of the samples that state it.
     pub limit: Option<(&'static str, Ratio)>,
+    /// The share of the samples of the rank that computes shortest that state the same reason.
+    pub other_limit: Option<Ratio>,
     /// Most sampled power of the board, and that of the rank that computes shortest.
     pub power: (Option<Watts>, Option<Watts>),
     /// Number of its GPU.
@@ -58,6 +60,8 @@ pub struct LowerClock {
     pub share: Ratio,
     /// What lowered the clock most often, and in what share of the samples.
     pub limit: Option<(&'static str, Ratio)>,
+    /// In what share of those of that rank the same did, if it did.
+    pub other_limit: Option<Ratio>,
     /// Most sampled power of the board of this rank and of that one.
     pub power: Option<(Watts, Watts)>,
 }
@@ -81,6 +85,7 @@ impl Speed {
             clocks,
             share,
             limit: self.limit,
+            other_limit: self.other_limit,
             power,
         })
     }
@@ -120,9 +125,13 @@ pub(super) fn compare(context: &Context<'_>, run: &Run, lines: &mut [RankTimes])
         let slowdown = work(&lines[at]).slowdown(&work(&lines[fastest]));
         let clock = lines[fastest].speed.clock.zip(lines[at].speed.clock);
         let power = lines[fastest].speed.power.0;
+        let name = lines[at].speed.limit.map(|(name, _)| name);
+        let other_limit = lines[fastest].speed.limit;
+        let other_limit = other_limit.filter(|(other, _)| Some(*other) == name);
         let speed = &mut lines[at].speed;
         speed.slowdown = slowdown;
         speed.power.1 = power;
+        speed.other_limit = other_limit.map(|(_, share)| share);
         speed.clock_ratio = clock
             .map(|(fast, clock)| Ratio(fast / clock))
             .filter(|ratio| ratio.is_finite());

@@ -9,7 +9,7 @@ use crate::sql::Window;
 use crate::stage::{ALL, StageLine};
 use rooflens_analysis::communication::lines::RankTimes;
 use rooflens_analysis::time::upper_bounds::Overhead;
-use rooflens_document::{Finding, Inline};
+use rooflens_document::{Finding, Inline, Part};
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -63,7 +63,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, line: &RankTimes) -> Option
         true => stage.note(),
         false => stage.saving_communication(saved),
     };
+    let gain = finding.gain.as_ref();
     let finding = Finding {
+        parts: gain
+            .map(|gain| (Part::Communication, gain.saved_ns))
+            .into_iter()
+            .collect(),
         evidence: vec![line.evidence(evidence.session)],
         query: stage.window.as_ref().map(Window::exposed),
         ..finding

@@ -135,7 +135,12 @@ fn draft(evidence: &Evidence<'_>, (ranks, times): UnevenStage<'_>) -> Option<Dra
     Some(match lower_clock {
         Some(_) => draft.advice("advice_clock").next(None),
         None if more.is_some() => draft
-            .advice(say!(evidence, "straggler.advice_work", least = least))
+            .advice(say!(
+                evidence,
+                "straggler.advice_work",
+                least = least,
+                grows = (longer < more).then_some("")
+            ))
             .next(None),
         None if work.is_some_and(WorkDifference::is_equal) => draft.advice("advice_equal"),
         None => draft,
@@ -186,7 +191,10 @@ fn clock_root(
     fastest: &RankTimes,
 ) -> Root {
     let rank = slowest.rank.to_string();
-    let limit = lower.limit.map(|(name, _)| name);
+    // A reason of both ranks does not tell why one is slower.
+    let is_apart = lower.other_limit.is_none_or(|other| other < SEPARATES);
+    let limit = lower.limit.map(|(name, _)| name).filter(|_| is_apart);
+    let (power, other_power) = lower.power.filter(|_| !is_apart).unzip();
     Root {
         cause: words!(
             evidence,
@@ -196,6 +204,8 @@ fn clock_root(
             fastest = lower.clocks.1,
             other = fastest.rank.to_string(),
             limit = limit,
+            power = power,
+            other_power = other_power,
         ),
         action: words!(
             evidence,
@@ -247,6 +257,9 @@ fn work_root(
     })
 }
 
+/// Share of the samples of the fastest rank below which a reason that lowers clocks is one of the slowest rank alone.
+const SEPARATES: Ratio = Ratio(0.5);
+
 /// That the rank does the same work at a lower clock, with the figures.
 fn by_clock(evidence: &Evidence<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec<Inline> {
     let (limit, samples) = lower.limit.unzip();
@@ -261,6 +274,7 @@ fn by_clock(evidence: &Evidence<'_>, lower: LowerClock, gpu: Option<u32>) -> Vec
         share = lower.share,
         limit = limit.map(Inline::code),
         samples = samples,
+        other_samples = lower.other_limit,
         power = power,
         other_power = other_power,
         power_limit = power_limit,

@@ -37,6 +37,9 @@ const SETS_UP: [Cause; 3] = [Cause::FirstUse, Cause::HostCode, Cause::Allocator]
 /// Time of a step ÷ median step, or of an iteration ÷ median iteration, above which it is not warm.
 const SLOW: Ratio = Ratio(1.25);
 
+/// Difference of the warm median from that of all iterations up to which both are alike.
+const ALIKE: Ratio = Ratio(0.05);
+
 /// Iterations from which on most of them tell what is usual.
 const USUAL: usize = 3;
 
@@ -48,7 +51,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         };
         let warm = warm(evidence, stage, idle);
         match median_time(warm.iter().copied()) {
-            Some(profiled) => draft(evidence, stage, unprofiled, profiled, warm.len()).into(),
+            Some(profiled) => draft(evidence, stage, unprofiled, (profiled, warm.len())).into(),
             None => Look::InsufficientData,
         }
     })
@@ -107,9 +110,14 @@ fn draft(
     evidence: &Evidence<'_>,
     stage: &StageLine,
     unprofiled: Time,
-    profiled: Time,
-    warm: usize,
+    (warm_time, warm): (Time, usize),
 ) -> Option<Draft> {
+    // The median of all iterations, which tables show, unless set-up is part of it.
+    let is_warm = (stage.time - warm_time).abs() <= warm_time * ALIKE;
+    let (profiled, warm) = match is_warm {
+        true => (stage.time, None),
+        false => (warm_time, Some(Quantity::count(warm as u64))),
+    };
     let ratio = Ratio::of(profiled, unprofiled);
     if ratio < SLOWED {
         return None;
@@ -124,7 +132,7 @@ fn draft(
     };
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
-        warm = Quantity::count(warm as u64),
+        warm = warm,
         all = stage.counted,
         time = profiled,
         pass = Inline::code(&evidence.pass),

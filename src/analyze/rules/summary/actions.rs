@@ -4,6 +4,7 @@ use super::confidence::Confidence;
 use super::{HOST, WITH_LAUNCHES, confidence, figures, joint};
 use crate::evidence::Evidence;
 use crate::launching;
+use crate::pauses;
 use crate::stage::{Key, StageLine};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Part, Root, Severity};
 use rooflens_session::Arrange;
@@ -513,10 +514,12 @@ pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> Strin
     if let ("between-stages", Some(root)) = (finding.id, &finding.root) {
         return root.cause.clone();
     }
-    let stage = finding.scope.stage.as_deref();
-    if let ("between-stages", Some(root)) = (finding.id, &finding.root) {
-        return root.cause.clone();
+    if let (pauses::RULE, Effect::Stalls(stage)) = (finding.id, action.effect)
+        && pauses::are_in_first(evidence, stage)
+    {
+        return words!(evidence, "host_pauses.cause_first");
     }
+    let stage = finding.scope.stage.as_deref();
     match (finding.id, stage) {
         ("low-mfu", Some(stage)) if finding.root.is_some() => words!(
             evidence,

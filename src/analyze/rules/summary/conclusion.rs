@@ -6,7 +6,7 @@ use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
 use crate::stage::HALF_BUSY;
 use crate::time::host_bound;
-use rooflens_analysis::time::idle::Verdict;
+use rooflens_analysis::time::idle::{StageIdle, Verdict};
 use rooflens_document::Quantity;
 use rooflens_sections::{Context, headline};
 use rooflens_units::{Ratio, Time};
@@ -84,6 +84,11 @@ fn limited(evidence: &Evidence<'_>, whole: &Whole<'_>, action: &Action<'_>) -> S
         if verdict == Verdict::Host && idle.is_some_and(host_bound::is_blocked) {
             return actions::cause(evidence.text, action.finding);
         }
+        // One word for a stage on all pages, where its data says which of both it is.
+        let verdict = match idle.map(StageIdle::verdict) {
+            Some((known @ (Verdict::Launch | Verdict::Host), _)) if !is_whole => known,
+            _ => verdict,
+        };
         let busy = whole.busy_share(evidence).filter(|_| is_whole);
         // What is busy for most of its time is not bound by the host, even if its longest wait is for launches.
         if busy.unwrap_or(stage.reference_busy()) < HALF_BUSY {

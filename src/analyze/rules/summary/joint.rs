@@ -90,7 +90,7 @@ impl Saved {
     /// Kernels of groups are not known by row: they can be those that another action shortens. Of `work` without calls that
     /// a step repeats, other actions save the same part as of all.
     fn work(&self, work: Time) -> Time {
-        let (mut kernels, mut groups, mut copies) = (Time::ZERO, Time::ZERO, Time::ZERO);
+        let (mut kernels, mut groups, mut transfers) = (Time::ZERO, Time::ZERO, Time::ZERO);
         let (mut fusible, mut calls) = (self.fusible, Time::ZERO);
         for (part, saved) in &self.parts {
             match part {
@@ -103,10 +103,10 @@ impl Saved {
                         fusible += *saved;
                     }
                 }
-                Part::Copies => copies += *saved,
+                Part::Copies | Part::Communication => transfers += *saved,
             }
         }
-        let others = kernels.max(groups).max(self.unknown).max(fusible) + copies;
+        let others = kernels.max(groups).max(self.unknown).max(fusible) + transfers;
         match calls.is_positive() {
             true => calls + others * Ratio::of(work - calls, work),
             false => others,

@@ -184,8 +184,8 @@ impl Leaf {
         let is_of_stage = |stage: &StageLine| {
             let of_loop = action.saved_kernels(stage);
             let saving = action.saving_of(stage);
-            saving.is_some_and(|(finding, gain)| self.is_saved(&finding.parts, gain))
-                || self.has_part(of_loop)
+            saving.is_some_and(|(finding, gain)| self.is_saved(evidence, &finding.parts, gain))
+                || self.has_part(evidence, of_loop)
         };
         let mut stages = self.stages(evidence);
         match action.effect {
@@ -201,22 +201,26 @@ impl Leaf {
     }
 
     /// Whether a gain is of this leaf: of idle time, or of operations that hold it.
-    fn is_saved(&self, parts: &[(Part, Time)], gain: &Gain) -> bool {
+    fn is_saved(&self, evidence: &Evidence<'_>, parts: &[(Part, Time)], gain: &Gain) -> bool {
         let is_idle = gain.kind != GainKind::Work;
         let of_parts = parts.iter().map(|(_, saved)| *saved).sum();
         match self.is_busy() {
             true if parts.is_empty() => !is_idle,
-            true => self.has_part(parts),
+            true => self.has_part(evidence, parts),
             false => is_idle || !parts.is_empty() && gain.saved_ns > of_parts,
         }
     }
 
     /// Whether these parts hold it. Which kernels a group has is not known by row.
-    fn has_part(&self, parts: &[(Part, Time)]) -> bool {
+    fn has_part(&self, evidence: &Evidence<'_>, parts: &[(Part, Time)]) -> bool {
         parts.iter().any(|(part, _)| match (part, self.kind) {
             (Part::Kernel(row), NodeKind::Work(Work::Kernel(kernel))) => *row == kernel.0,
             (Part::Group(_), NodeKind::Work(Work::Kernel(_))) => true,
             (Part::Copies, NodeKind::Work(Work::Copy(_))) => true,
+            (Part::Communication, NodeKind::Work(Work::Kernel(kernel))) => {
+                let identity = &evidence.facts.identities[kernel.index()];
+                identity.class == KernelClass::Communication
+            }
             _ => false,
         })
     }
@@ -229,7 +233,7 @@ impl Leaf {
         let mut savings = about_stage.filter_map(|finding| Some((finding, finding.gain.as_ref()?)));
         let found = savings.find(|(finding, gain)| {
             let is_of_kind = self.is_busy() || gain.kind != GainKind::Work;
-            is_of_kind && self.is_saved(&finding.parts, gain)
+            is_of_kind && self.is_saved(evidence, &finding.parts, gain)
         });
         if let Some((finding, gain)) = found {
             return Some(words!(

@@ -477,12 +477,14 @@ fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
             // Stalls in CPU code are what a first run has more of; of other causes nothing says so.
             let is_pause = action.finding.id == pauses::RULE;
             let (first, more) = cold(evidence, stage).filter(|_| is_pause).unzip();
+            let is_in_first = is_pause && pauses::are_in_first(evidence, stage);
             say!(
                 evidence,
                 "summary.stalls_line",
                 stage = Inline::strong(&stage.label),
                 saved = saved,
                 count = stage.counted,
+                in_first = is_in_first.then_some(""),
                 first = first,
                 more = more,
                 cause = cause,

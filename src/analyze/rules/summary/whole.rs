@@ -311,6 +311,11 @@ fn weights(
                 *weights.entry(group as usize).or_default() += *saved;
             }
             Part::Copies => *weights.entry(ClassGroup::Copy as usize).or_default() += *saved,
+            Part::Communication => {
+                *weights
+                    .entry(ClassGroup::Communication as usize)
+                    .or_default() += *saved;
+            }
             // Which kernels these are is known by kind only.
             Part::Group(_) => {
                 for group in classes_of_group(action.finding.id) {
@@ -325,7 +330,8 @@ fn weights(
         let groups = match action.finding.id {
             // A loop of waits issues short operations again in each turn.
             "sync-bound" => &[ClassGroup::Elementwise, ClassGroup::Copy, ClassGroup::Other][..],
-            "exposed-communication" | "straggler" => &[ClassGroup::Communication][..],
+            // The slowest rank computes for less time, and communicates as before.
+            "straggler" => &COMPUTING[..],
             "low-mfu" => &OTHERS[..],
             _ => &ClassGroup::ALL[..],
         };
@@ -335,6 +341,16 @@ fn weights(
     }
     weights
 }
+
+/// What computes.
+const COMPUTING: [ClassGroup; 6] = [
+    ClassGroup::Gemm,
+    ClassGroup::Attention,
+    ClassGroup::Elementwise,
+    ClassGroup::Normalization,
+    ClassGroup::Copy,
+    ClassGroup::Other,
+];
 
 /// What is neither a GEMM nor attention nor communication.
 const OTHERS: [ClassGroup; 3] = [
@@ -353,7 +369,8 @@ fn classes_of_group(rule: &str) -> &'static [ClassGroup] {
         "gemm-epilogue" | "pointwise-unfused" | "optimizer-loop" | "row-additions" => {
             &[ClassGroup::Elementwise, ClassGroup::Other]
         }
-        "norm-unfused" => &[ClassGroup::Normalization, ClassGroup::Elementwise],
+        // Kernels of the class compute a whole normalization or softmax.
+        "norm-unfused" => &[ClassGroup::Elementwise, ClassGroup::Copy],
         "gemm-loop" => &[ClassGroup::Gemm],
         "attention-math"
         | "repeated-calls"

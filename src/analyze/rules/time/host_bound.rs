@@ -89,9 +89,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         covers = place.map(|place| place.share),
         sampled = evidence.sampled(idle),
     };
+    let bound = (saved, stage.unprofiled_idle(saved));
     let finding = Finding {
         query: evidence.query(stage, idle, Cause::HostCode),
-        ..evidence.saving_idle(stage, idle, &CAUSES, saved)
+        ..evidence.saving_idle_within(stage, idle, &CAUSES, bound)
     };
     // A bundle with samples names the code already, if they are enough.
     let next = match evidence.session.os_calls.is_empty() {

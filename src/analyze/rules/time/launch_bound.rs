@@ -13,7 +13,7 @@ use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::{HALF_BUSY, StageLine};
 use rooflens_analysis::time::idle::{Cause, StageIdle, Verdict};
 use rooflens_document::{Finding, GainKind, Inline};
-use rooflens_units::{Ratio, Time};
+use rooflens_units::Time;
 
 pub(crate) static RULE: Rule = Rule::new(
     ID,
@@ -59,6 +59,7 @@ fn draft(
     let is_bound = idle.verdict().0 == Verdict::Launch && stage.reference_busy() < HALF_BUSY;
     let launches = idle.launches.per_step;
     let micro_batches = micro_batches(evidence, stage);
+    let replayed = evidence.replayed_in(stage);
     let varying = varying_operations(evidence, stage);
     let arguments = arguments! {
         bound = is_bound.then(|| Inline::strong(&stage.label)),
@@ -75,6 +76,8 @@ fn draft(
         samples = samples(evidence, stage),
         calls = micro_batches.map(|[calls, _]| calls),
         batch = micro_batches.map(|[_, batch]| batch),
+        stage = stage.label.as_str(),
+        replayed = replayed,
     };
     let (advice, next) = advice(evidence, stage, idle);
     let draft = Draft::new(finding, arguments)
@@ -82,6 +85,10 @@ fn draft(
         .advice(advice)
         .next(next);
     match advice {
+        _ if replayed.is_some() => {
+            let draft = draft.root("root_cause", "root_action_replayed");
+            draft.only_if("root_if_replayed")
+        }
         "advice_graphs" => draft.root("root_cause_graphs", "root_action_graphs"),
         "advice_waits" => draft.root("root_cause_waits", "root_action_waits"),
         "advice_cells" => {
@@ -146,10 +153,10 @@ fn gain(
     let Some(kept) = kept else {
         return (saving(saved), "basis", None);
     };
-    // Of the idle time without the profiler, it is as large a part as with it.
-    let profiled = (stage.time - stage.busy).max(kept);
-    let most = stage.idle() * Ratio::of(kept, profiled).rest();
-    (saving(saved.min(most)), "basis_steps", Some(kept))
+    let kept = stage.unprofiled_idle(kept).min(stage.idle());
+    let bound = (saved, stage.idle() - kept);
+    let finding = evidence.saving_idle_within(stage, idle, &[Cause::Launching], bound);
+    (finding, "basis_steps", Some(kept))
 }
 
 /// Idle time in host code of a typical iteration.

@@ -28,15 +28,10 @@ pub(super) fn legend(occurs: impl Fn(Cause) -> bool) -> (Vec<Cause>, Vec<Part>) 
     (causes, parts)
 }
 
-/// Time of gaps, nanoseconds: in work of other stages the GPU is not idle.
-fn idle(line: &StageIdle) -> Ns {
-    line.idle() - line.of(Cause::OtherWork)
-}
-
 /// How idle the GPU is in the stage with most idle time, and the largest cause of that.
 fn idlest(context: &Context<'_>, lines: &[&StageIdle]) -> String {
     // Of equally idle stages, and of equal causes, the first.
-    let Some(line) = lines.iter().rev().max_by_key(|line| idle(line)) else {
+    let Some(line) = lines.iter().rev().max_by_key(|line| line.idle()) else {
         return String::new();
     };
     let mut largest: Option<(Cause, Ns)> = None;
@@ -46,11 +41,16 @@ fn idlest(context: &Context<'_>, lines: &[&StageIdle]) -> String {
             largest = Some((cause, time));
         }
     }
+    // A cold start can hold most idle time of all iterations, and none of a typical one.
+    let typical = line.typical_cause();
+    let typical = typical.filter(|(cause, _)| largest.is_some_and(|(most, _)| most != *cause));
     words!(
         context,
         "idle.chart",
         stage = line.label(context),
-        idle = line.share(idle(line)),
+        idle = line.share(line.idle()),
+        typical = typical.map(|(cause, _)| context.text.word(cause.label())),
+        of_typical = typical.map(|(_, share)| share),
         cause = largest.map(|(cause, _)| context.text.word(cause.label())),
         of_cause = largest.map(|(_, time)| line.share(time)),
     )
@@ -58,14 +58,23 @@ fn idlest(context: &Context<'_>, lines: &[&StageIdle]) -> String {
 
 /// One bar a stage: busy time and idle time by cause.
 pub(super) fn causes(context: &Context<'_>, lines: &[&StageIdle]) -> Chart {
-    let (causes, mut parts) = legend(|cause| lines.iter().any(|line| line.of(cause) > Ns::ZERO));
-    let busy = Part::new(Color::Busy.label(), Color::Busy);
-    parts.insert(0, busy);
+    let occurs = |cause| lines.iter().any(|line| line.of(cause) > Ns::ZERO);
+    let (causes, of_causes) = legend(|cause| cause != Cause::OtherWork && occurs(cause));
+    let has_other_work = occurs(Cause::OtherWork);
+    // In work of other stages the GPU is not idle.
+    let mut parts = vec![Part::new(Color::Busy.label(), Color::Busy)];
+    if has_other_work {
+        parts.push(Part::new(Color::OtherWork.label(), Color::OtherWork));
+    }
+    parts.extend(of_causes);
     let mut bars = Vec::new();
     for line in lines {
         let mut values = vec![line.busy().time().0];
+        if has_other_work {
+            values.push(line.of(Cause::OtherWork).time().0);
+        }
         values.extend(causes.iter().map(|cause| line.of(*cause).time().0));
-        let (idle, time) = (Quantity::ns(idle(line)), Quantity::ns(line.pool.time));
+        let (idle, time) = (Quantity::ns(line.idle()), Quantity::ns(line.pool.time));
         bars.push(Bar {
             label: line.label(context),
             values,
@@ -75,7 +84,11 @@ pub(super) fn causes(context: &Context<'_>, lines: &[&StageIdle]) -> Chart {
     Chart {
         id: "idle-causes".to_owned(),
         title: idlest(context, lines),
-        description: words!(context, "idle.chart_text"),
+        description: words!(
+            context,
+            "idle.chart_text",
+            other = has_other_work.then_some("")
+        ),
         plot: Plot::StackedBars(StackedBars {
             unit: Unit::Nanoseconds,
             normalized: true,

@@ -155,7 +155,8 @@ fn verdict(context: &Context<'_>, line: &StageIdle) -> Vec<Inline> {
     let (launching, calls) = (line.of(Cause::Launching), line.launching_in_calls);
     let part = |time: Ns| Ratio::of(time, launching.max(Ns(1)));
     let worth_saying = line.share(launching) >= WORTH_SAYING;
-    let (idle, median) = (line.share(line.idle()), line.summary.busy_share.rest());
+    let idle = line.share(line.idle());
+    let median = line.summary.busy_share.rest() - line.other_work();
     say!(
         context,
         "idle.verdict",

@@ -1,10 +1,10 @@
 //! What bounds a stage: the largest of a few shares of its time.
 
 use super::cause::Cause;
-use super::line::StageIdle;
-use crate::engine::intervals::total;
+use super::line::{Parts, StageIdle};
 use crate::engine::tiers::Tier;
 use rooflens_session::Ns;
+use rooflens_stats::median;
 use rooflens_units::Ratio;
 
 /// What bounds a stage.
@@ -53,31 +53,65 @@ impl Verdict {
 impl StageIdle {
     /// What bounds the stage, and its share of the stage's time. Of equal shares the first of the list wins.
     pub fn verdict(&self) -> (Verdict, Ratio) {
-        // What has no verdict of its own.
-        let host = total(Cause::HOST.into_iter().map(|cause| match cause {
-            Cause::Launching | Cause::Sync | Cause::Copy => Ns::ZERO,
-            _ => self.of(cause),
-        }));
-        let with = |tier, cause| self.busy_of(tier).saturating_add(self.of(cause));
-        let shares = [
-            (Verdict::Gpu, self.busy_of(Tier::Compute)),
-            (Verdict::Latency, self.of(Cause::Queue)),
-            (
-                Verdict::Communication,
-                with(Tier::Communication, Cause::Communication),
-            ),
-            (Verdict::Copy, with(Tier::Copy, Cause::Copy)),
-            (Verdict::Launch, self.of(Cause::Launching)),
-            (Verdict::Host, host),
-            (Verdict::Sync, self.of(Cause::Sync)),
-            (Verdict::Profiler, self.of(Cause::Profiler)),
-            (Verdict::OtherWork, self.of(Cause::OtherWork)),
-            (Verdict::Unknown, self.of(Cause::Unknown)),
-        ];
-        let first = shares[0];
-        let largest = shares
+        let mut largest = (Verdict::Gpu, Ratio::ZERO);
+        for (verdict, tier, causes) in SHARES {
+            let busy = |parts: &Parts| tier.map_or(Ns::ZERO, |tier| parts.busy[tier as usize]);
+            let share = self.typical_share(|parts| busy(parts) + parts.causes.sum(causes));
+            if share > largest.1 {
+                largest = (verdict, share);
+            }
+        }
+        largest
+    }
+
+    /// The cause of gaps with most time of a typical iteration, and its share of that.
+    pub fn typical_cause(&self) -> Option<(Cause, Ratio)> {
+        let causes = Cause::ALL
             .into_iter()
-            .fold(first, |a, b| if b.1 > a.1 { b } else { a });
-        (largest.0, self.share(largest.1))
+            .filter(|cause| *cause != Cause::OtherWork);
+        let shares =
+            causes.map(|cause| (cause, self.typical_share(|parts| parts.causes.of(cause))));
+        let most = shares.reduce(|a, b| if b.1 > a.1 { b } else { a });
+        most.filter(|(_, share)| share.is_positive())
+    }
+
+    /// A time as a share of a typical iteration, which has no cold start: the median, of few iterations of all of them.
+    fn typical_share(&self, time: impl Fn(&Parts) -> Ns) -> Ratio {
+        if self.instances.len() < TYPICAL {
+            return self.share(time(&self.pool));
+        }
+        let instances = self.instances.iter();
+        let shares: Vec<f64> = instances.map(|parts| parts.share(time(parts)).0).collect();
+        Ratio(median(&shares).unwrap_or_default())
     }
 }
+
+/// Iterations from which on the median one is typical.
+const TYPICAL: usize = 3;
+
+/// Causes of the host without a verdict of their own.
+const HOST: [Cause; 5] = [
+    Cause::HostCode,
+    Cause::FirstUse,
+    Cause::Allocator,
+    Cause::Os,
+    Cause::OffCpu,
+];
+
+/// What each verdict is about: busy time of a tier, and causes of idle time.
+const SHARES: [(Verdict, Option<Tier>, &[Cause]); 10] = [
+    (Verdict::Gpu, Some(Tier::Compute), &[]),
+    (Verdict::Latency, None, &[Cause::Queue]),
+    (
+        Verdict::Communication,
+        Some(Tier::Communication),
+        &[Cause::Communication],
+    ),
+    (Verdict::Copy, Some(Tier::Copy), &[Cause::Copy]),
+    (Verdict::Launch, None, &[Cause::Launching]),
+    (Verdict::Host, None, &HOST),
+    (Verdict::Sync, None, &[Cause::Sync]),
+    (Verdict::Profiler, None, &[Cause::Profiler]),
+    (Verdict::OtherWork, None, &[Cause::OtherWork]),
+    (Verdict::Unknown, None, &[Cause::Unknown]),
+];

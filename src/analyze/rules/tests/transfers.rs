@@ -222,6 +222,7 @@ fn a_straggler_could_save_what_it_computes_beyond_the_fastest() {
             clock: Some(Hertz(1.5e9)),
             clock_ratio: Some(Ratio(1.0 + 0.5 * share)),
             limit: Some(("sw_power_cap", Ratio(0.75))),
+            other_limit: None,
             power: (Some(Watts(698.0)), Some(Watts(507.0))),
             gpu: Some(1),
         };
@@ -271,6 +272,7 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
         clock: Some(Hertz(1e9)),
         clock_ratio: Some(Ratio(1.5)),
         limit: Some(("sw_power_cap", Ratio(1.0))),
+        other_limit: None,
         power: (None, None),
         gpu: Some(1),
     };

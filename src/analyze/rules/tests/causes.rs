@@ -456,8 +456,9 @@ fn the_verdict_on_a_stage_decides_the_word() {
     // Launching takes 400 of 1000 ns. The GPU is busy for 490 of them, with collectives for some or none.
     let says = |collectives: i64| {
         let mut made = decode().busy(0.49).idle(Cause::Launching, 400.0);
-        let busy = &mut made.last_line().pool.busy;
-        (busy[0], busy[1]) = (Ns(4900 - 10 * collectives), Ns(10 * collectives));
+        for parts in &mut made.last_line().instances {
+            (parts.busy[0], parts.busy[1]) = (Ns(490 - collectives), Ns(collectives));
+        }
         words(&made.one(rule("launch-bound")).statement).contains("bound=decode")
     };
     assert!(says(100) && !says(0));

@@ -262,15 +262,15 @@ fn attention_that_reads_repeated_keys_saves_their_bytes() {
 #[test]
 fn compiled_kernels_repeat_keys_for_attention() {
     let expand = "triton_poi_fused_clone_expand_unsqueeze_view_5 \
-                  [[8,8,1040,128],[8,16,1040,128]] c10::BFloat16,c10::BFloat16";
+                  [[8,8,8320,128],[8,16,8320,128]] c10::BFloat16,c10::BFloat16";
     let attention = "aten::_scaled_dot_product_cudnn_attention \
-                     [[8,16,1,128],[8,16,1040,128],[8,16,1040,128]] \
+                     [[8,16,1,128],[8,16,8320,128],[8,16,8320,128]] \
                      c10::BFloat16,c10::BFloat16,c10::BFloat16";
     let kernel = "triton_poi_fused_clone_expand_unsqueeze_view_5";
     let steps = [
-        (expand, kernel, 14),
-        (expand, kernel, 14),
-        (attention, "cudnn_sdpa", 25),
+        (expand, kernel, 112),
+        (expand, kernel, 112),
+        (attention, "cudnn_sdpa", 200),
     ];
     let place = of_step(&steps);
     let group = place.group(ChainKind::Repeat).unwrap();
@@ -278,9 +278,9 @@ fn compiled_kernels_repeat_keys_for_attention() {
         (group.chains, group.example.factor),
         (Count(2.0), Some(Count(2.0)))
     );
-    // Keys and values once: 2 · 8 · 8 · 1040 · 128 · 2 bytes = 34.1 MB, and queries of 32.8 kB: 10.18 µs.
+    // Keys and values once: 2 · 8 · 8 · 8320 · 128 · 2 bytes = 272.6 MB, and queries of 32.8 kB: 81.39 µs.
     let saved = group.saved().unwrap();
-    assert!(near(saved, 14.0 + 14.0 + 25.0 - 10.18), "{saved:?}");
+    assert!(near(saved, 112.0 + 112.0 + 200.0 - 81.39), "{saved:?}");
     // Nothing reads the result in place of the repeated tensor.
     let place = of_step(&[
         (expand, kernel, 14),

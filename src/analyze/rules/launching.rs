@@ -181,12 +181,7 @@ fn repeats_calls(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let Ok(chains) = evidence.results.chains() else {
         return false;
     };
-    let mut places = chains.places.iter();
-    let place = places.find(|place| {
-        let summary = place.stage.as_ref();
-        let name = summary.map(|summary| summary.stage(evidence.facts).name.as_str());
-        name.is_some() && name == stage.scope.stage.as_deref()
-    });
+    let place = evidence.place(chains, stage);
     place.is_some_and(|place| place.group(ChainKind::Calls).is_some())
 }
 

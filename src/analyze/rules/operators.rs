@@ -222,12 +222,7 @@ fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
         return Outcome::of_drafts(subject.map(draft));
     }
     evidence.each_of_kernels(|stage| {
-        let place = chains.places.iter().find(|place| {
-            let summary = place.stage.as_ref();
-            let name = summary.map(|summary| summary.stage(evidence.facts).name.as_str());
-            name.is_some() && name == stage.scope.stage.as_deref()
-        });
-        let Some(place) = place else {
+        let Some(place) = evidence.place(chains, stage) else {
             return Look::InsufficientData;
         };
         let subject = of_stage(evidence, stage, place, kind);

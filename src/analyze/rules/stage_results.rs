@@ -11,6 +11,7 @@ use rooflens_analysis::kernels::kernel_sums::PassKernels;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::memory::transfers::Place;
+use rooflens_analysis::operators::chains::{self, Chains};
 use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
@@ -35,6 +36,19 @@ impl<'a> Evidence<'a> {
     pub(crate) fn summary(&self, stage: &StageLine) -> Option<&'a Summary> {
         let mut summaries = self.facts.summaries.iter();
         summaries.find(|summary| stage.is(summary))
+    }
+
+    /// The groups of kernels of a stage, whose pass may be another one: by its name.
+    pub(crate) fn place<'c>(
+        &self,
+        chains: &'c Chains,
+        stage: &StageLine,
+    ) -> Option<&'c chains::Place> {
+        chains.places.iter().find(|place| {
+            let summary = place.stage.as_ref();
+            let name = summary.map(|summary| summary.stage(self.facts).name.as_str());
+            name.is_some() && name == stage.scope.stage.as_deref()
+        })
     }
 
     /// The calls of the model in each measured iteration of a stage, rows of `model_calls` in order.

@@ -64,16 +64,7 @@ pub(super) fn leaves(
 fn between(evidence: &Evidence<'_>) -> Ns {
     let idle = evidence.results.idle().ok();
     let phases = idle.into_iter().flat_map(|idle| idle.account.of_phases());
-    let is_between = |phase| {
-        matches!(
-            phase,
-            Phase::Between {
-                is_measured: true,
-                ..
-            }
-        )
-    };
-    let times = phases.filter(|(phase, _)| is_between(*phase));
+    let times = phases.filter(|(phase, _)| phase.is_between_measured());
     times.map(|(_, time)| time).sum()
 }
 

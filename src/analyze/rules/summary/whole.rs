@@ -9,7 +9,7 @@ use super::joint;
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::ClassGroup;
-use rooflens_analysis::time::account::{NodeKind, Phase};
+use rooflens_analysis::time::account::NodeKind;
 use rooflens_document::{GainKind, Part};
 use rooflens_schemas::StageKind;
 use rooflens_session::Ns;
@@ -204,14 +204,7 @@ fn loop_busy(evidence: &Evidence<'_>) -> Option<Ratio> {
     for node in &evidence.results.idle().ok()?.account.nodes {
         match node.kind {
             NodeKind::Phase(phase) => {
-                let is_between = matches!(
-                    phase,
-                    Phase::Between {
-                        is_measured: true,
-                        ..
-                    }
-                );
-                is_of_loop = phase.is_measured() || is_between;
+                is_of_loop = phase.is_measured() || phase.is_between_measured();
                 time += if is_of_loop { node.time } else { Ns::ZERO };
             }
             NodeKind::Busy if is_of_loop => busy += node.time,

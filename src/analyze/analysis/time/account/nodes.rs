@@ -126,6 +126,17 @@ impl Phase {
         };
         matches!(iterations, Iterations::Steady | Iterations::Slow)
     }
+
+    /// Whether it lies between measured iterations.
+    pub const fn is_between_measured(self) -> bool {
+        matches!(
+            self,
+            Self::Between {
+                is_measured: true,
+                ..
+            }
+        )
+    }
 }
 
 impl NodeKind {

@@ -87,7 +87,7 @@ fn code_of_actions_can_be_copied_and_run() {
         .iter()
         .flat_map(|name| [(name, Lang::En), (name, Lang::Zh)])
     {
-        let report = fixture(name).pages(lang);
+        let report = fixture(name).report(lang);
         let snippets = snippets(&report);
         for snippet in &snippets {
             assert_ne!(is_code(snippet), Some(false), "{name}: {snippet}");

@@ -8,7 +8,6 @@ use super::error::CliError;
 use super::gate::{record, refuse_other_work};
 use super::load::{errors, load, useless};
 use super::output::{Writer, file_stem};
-use super::parquet;
 use super::term::Term;
 use crate::compare::{Pair, load_tests, microbenchmarks};
 use crate::pipeline::{
@@ -60,7 +59,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         writer.protect(&capture.bundle);
     }
     let folder = format!("{}-{}-comparison", stems.before, stems.after);
-    writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
+    writer.write(&report, None, &folder, term)?;
     let captures = captures.before.iter().chain(&captures.after);
     errors(captures.flat_map(|capture| capture.diagnostics.iter()))
 }

@@ -7,7 +7,6 @@ use super::args::Experiments as Args;
 use super::error::CliError;
 use super::gate::record;
 use super::output::{Writer, file_stem};
-use super::parquet;
 use super::term::Term;
 use crate::bundle;
 use crate::compare::ledger::Ledger;
@@ -46,7 +45,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     };
     let report = pipeline::experiments(path, &ledger, &records, settings)?;
     let folder = format!("{}-experiments", file_stem(&ledger.name));
-    writer.write(&report, &folder, &|| parquet::of_report(&report), term)
+    writer.write(&report, None, &folder, term)
 }
 
 fn text(path: &Path) -> Result<String, String> {

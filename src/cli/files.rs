@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
@@ -104,13 +104,19 @@ impl Staged {
 
     /// Writes a file aside; `path` is relative to the root.
     pub(super) fn add(&mut self, path: &str, bytes: &[u8]) -> Result<(), CliError> {
+        let mut file = self.create(path)?;
+        file.write_all(bytes).map_err(failed(&self.root.join(path)))
+    }
+
+    /// An empty file aside; `path` is relative to the root.
+    pub(super) fn create(&mut self, path: &str) -> Result<File, CliError> {
         let (aside, target) = (self.aside(path), self.root.join(path));
         if let Some(folder) = aside.parent() {
             fs::create_dir_all(folder).map_err(failed(&target))?;
         }
-        fs::write(aside, bytes).map_err(failed(&target))?;
+        let file = File::create(aside).map_err(failed(&target))?;
         self.files.insert(path.to_owned());
-        Ok(())
+        Ok(file)
     }
 
     /// Where the files are to go.

@@ -29,7 +29,7 @@ mod with_tables {
     use crate::cli::load::errors;
     use crate::cli::output::{Writer, file_stem};
     use crate::cli::query::Asked;
-    use crate::cli::{load, parquet, trend};
+    use crate::cli::{load, trend};
     use crate::diagnostic::{Diagnostic, Diagnostics, Severity};
     use crate::document::{Catalogue, Lang};
     use crate::lake::{Added, Fleet, Lake, LakeError, Staged, Unread, results, results_folder};
@@ -186,7 +186,10 @@ mod with_tables {
                 let results = results.ok_or_else(|| CliError::from(capture.nothing_to_report()))?;
                 Ok(Some(tests.report(&results, Catalogue::english(), None)))
             }
-            _ => load::report(&capture, &input, (Lang::En, false), &mut silent).map(Some),
+            _ => {
+                let (report, _) = load::report(&capture, &input, Lang::En, &mut silent)?;
+                Ok(Some(report))
+            }
         }
     }
 
@@ -239,7 +242,7 @@ mod with_tables {
         let text = Catalogue::of(writer.language());
         let report = crate::lake::report(&fleet, &name, text, &diagnostics);
         let folder = format!("{}-report", file_stem(&name));
-        writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
+        writer.write(&report, None, &folder, term)?;
         errors(diagnostics.iter())
     }
 

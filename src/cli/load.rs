@@ -13,7 +13,7 @@ use crate::analysis::{self, Options};
 use crate::diagnostic::{Diagnostic, Severity};
 use crate::document::Lang;
 use crate::hardware::Hardware;
-use crate::pipeline::{self, AnalyzeError, Capture, Exporter, Step};
+use crate::pipeline::{self, Analysis, AnalyzeError, Capture, Exporter, Step};
 use crate::report::Report;
 
 /// Opens the input and reads it.
@@ -106,29 +106,26 @@ pub(super) fn count<'a>(
         .count()
 }
 
-/// Analyzes and arranges, in a language, with or without data that no page shows. Prints the diagnostics.
+/// Analyzes and arranges, in a language. Prints the diagnostics.
 ///
 /// # Errors
 /// When nothing of the input can be reported, or something was lost and `--strict` is on.
-pub(super) fn report(
-    capture: &Capture,
+pub(super) fn report<'a>(
+    capture: &'a Capture,
     input: &Input,
-    (lang, with_data): (Lang, bool),
+    lang: Lang,
     term: &mut Term,
-) -> Result<Report, CliError> {
+) -> Result<(Report, Analysis<'a>), CliError> {
     term.step(format!("analyzing {}", capture.bundle.name));
     let analysis = match capture.analyze(&options(input)) {
         Ok(analysis) => analysis,
         Err(AnalyzeError::Nothing(_)) => return Err(useless(capture, term)),
         Err(AnalyzeError::Gpu(error)) => return Err(error.into()),
     };
-    let report = match with_data {
-        true => analysis.report(lang),
-        false => analysis.pages(lang),
-    };
+    let report = analysis.report(lang);
     term.diagnostics(&report.data_quality);
     strict(input, report.data_quality.iter())?;
-    Ok(report)
+    Ok((report, analysis))
 }
 
 /// Prints what the input lacks if it has no measurements.

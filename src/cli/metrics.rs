@@ -18,7 +18,7 @@ const COLUMNS: [&str; 10] = [
 /// Prints `metrics.json`, or the same as CSV.
 pub(super) fn run(args: &Metrics, term: &mut Term) -> Result<(), CliError> {
     let capture = load(&args.input, term)?;
-    let report = report(&capture, &args.input, (Lang::default(), false), term)?;
+    let (report, _) = report(&capture, &args.input, Lang::default(), term)?;
     if args.csv {
         let table = Dataset {
             id: "metrics",

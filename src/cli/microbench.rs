@@ -4,7 +4,6 @@ use super::args::BenchReport as Args;
 use super::error::CliError;
 use super::load::errors;
 use super::output::{Writer, file_stem};
-use super::parquet;
 use super::term::Term;
 use crate::document::Catalogue;
 use crate::pipeline::{Microbenchmarks, NotesFile};
@@ -31,6 +30,6 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let report = microbenchmarks.report(text, notes.as_ref().map(NotesFile::notes));
     writer.protect(bundle);
     let folder = format!("{}-report", file_stem(&bundle.name));
-    writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
+    writer.write(&report, None, &folder, term)?;
     errors(diagnostics.iter())
 }

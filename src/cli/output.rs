@@ -9,18 +9,17 @@ use clap::ValueEnum;
 use super::args::{Format, Kind, Lang, Output};
 use super::error::CliError;
 use super::files::{Staged, refuse_foreign};
+use super::parquet;
 use super::templates;
 use super::term::Term;
 use crate::bundle::Bundle;
 use crate::document;
+use crate::pipeline::Analysis;
 use crate::render::{self, RenderError, RenderOptions, Rendered};
 use crate::report::{self, Report};
 
 /// Formats that are written once, whatever the document.
 const DATA: [Format; 4] = [Format::Json, Format::Metrics, Format::Csv, Format::Parquet];
-
-/// Makes the Parquet files of a report.
-pub(super) type Parquet<'a> = &'a dyn Fn() -> Result<Rendered, CliError>;
 
 /// The outputs that were asked for, checked before any input is read.
 pub(super) struct Writer<'a> {
@@ -79,15 +78,6 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Whether some output holds more than the pages of documents.
-    pub(super) fn writes_data(&self) -> bool {
-        const PAGES: [Format; 3] = [Format::Pdf, Format::Html, Format::Md];
-        self.outputs("").iter().any(|output| {
-            let formats = of_output(output, &self.args.formats);
-            formats.is_empty() || formats.iter().any(|format| !PAGES.contains(format))
-        })
-    }
-
     fn outputs(&self, folder: &str) -> Vec<PathBuf> {
         let outputs = self.args.outputs.clone();
         if outputs.is_empty() {
@@ -97,19 +87,20 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Writes a report to all outputs, or into `folder` if none was given: all of it or nothing.
+    /// Writes a report to all outputs, or into `folder` if none was given: all of it or nothing. The tables of a capture
+    /// come from its `analysis`.
     pub(super) fn write(
         &self,
         report: &Report,
+        analysis: Option<&Analysis<'_>>,
         folder: &str,
-        parquet: Parquet<'_>,
         term: &mut Term,
     ) -> Result<(), CliError> {
         let job = Job {
             args: self.args,
             options: &self.options,
             report,
-            parquet,
+            analysis,
         };
         let mut staged = Vec::new();
         let outputs = self.outputs(folder);
@@ -153,7 +144,7 @@ struct Job<'a> {
     args: &'a Output,
     options: &'a RenderOptions,
     report: &'a Report,
-    parquet: Parquet<'a>,
+    analysis: Option<&'a Analysis<'a>>,
 }
 
 impl Job<'_> {
@@ -183,7 +174,7 @@ impl Job<'_> {
         }
         for format in formats {
             step(format, kind, term);
-            add(&mut staged, &self.render(format, kind, None)?)?;
+            self.add(&mut staged, format, kind)?;
         }
         Ok(Some(staged))
     }
@@ -243,19 +234,34 @@ impl Job<'_> {
             .flat_map(|kind| [(Format::Pdf, *kind), (Format::Md, *kind)]);
         // The HTML of the report holds summary and appendix.
         let html = (Format::Html, self.args.kind.unwrap_or(Kind::Report));
-        for (format, kind) in documents
-            .chain([html])
-            .chain(DATA.map(|format| (format, Kind::Report)))
-        {
+        // Data first: what the compiler of PDF remembers stays in memory.
+        let data = DATA.map(|format| (format, Kind::Report));
+        for (format, kind) in data.into_iter().chain(documents).chain([html]) {
             step(format, kind, term);
-            match self.render(format, kind, None) {
-                Ok(rendered) => add(staged, &rendered)?,
+            match self.add(staged, format, kind) {
                 // A build without typst or polars writes what it can.
                 Err(CliError::Render(error @ RenderError::NotBuiltIn(_))) => {
                     term.note(&error.to_string());
                 }
-                Err(error) => return Err(error),
+                added => added?,
             }
+        }
+        Ok(())
+    }
+
+    /// Adds the files of one format. The metrics of profiled launches go to their file part by part.
+    fn add(&self, staged: &mut Staged, format: Format, kind: Kind) -> Result<(), CliError> {
+        for (path, bytes) in &self.render(format, kind, None)?.files {
+            staged.add(path, bytes)?;
+        }
+        let analysis = self.analysis.filter(|_| format == Format::Csv);
+        let mut parts = analysis
+            .into_iter()
+            .flat_map(Analysis::ncu_metrics)
+            .peekable();
+        if let Some(part) = parts.peek() {
+            let file = staged.create(&format!("{}.csv", part.id))?;
+            render::csv::write(parts, file)?;
         }
         Ok(())
     }
@@ -279,8 +285,8 @@ impl Job<'_> {
             Format::Json => render::Format::Json,
             Format::Metrics => render::Format::Metrics,
             Format::Csv => render::Format::Csv,
-            Format::Parquet => return (self.parquet)(),
-            Format::Results => return super::parquet::results(self.report),
+            Format::Parquet => return parquet::of(self.report, self.analysis),
+            Format::Results => return parquet::results(self.report),
             Format::Sarif => render::Format::Sarif,
             Format::Junit => render::Format::Junit,
             Format::Github => render::Format::Github,
@@ -298,13 +304,6 @@ fn step(format: Format, kind: Kind, term: &Term) {
     let [format, kind] = [format.to_possible_value(), kind.to_possible_value()]
         .map(|value| value.map_or_else(String::new, |value| value.get_name().to_owned()));
     term.step(format!("writing {kind} as {format}"));
-}
-
-fn add(staged: &mut Staged, rendered: &Rendered) -> Result<(), CliError> {
-    for (path, bytes) in &rendered.files {
-        staged.add(path, bytes)?;
-    }
-    Ok(())
 }
 
 /// Refuses an output before the input is read, if nothing can be written to it.

@@ -1,25 +1,20 @@
 //! Tables as Parquet files, in builds that can write them.
 
 use super::error::CliError;
-use crate::pipeline::Capture;
+use crate::pipeline::Analysis;
 use crate::query::Answer;
 use crate::render::{RenderError, Rendered};
 use crate::report::Report;
 
-/// The tables of a session.
-pub(super) fn of_session(capture: &Capture) -> Result<Rendered, CliError> {
+/// The tables of the capture that was analyzed; the data sets of a report of anything else.
+pub(super) fn of(report: &Report, analysis: Option<&Analysis<'_>>) -> Result<Rendered, CliError> {
     #[cfg(feature = "tables")]
-    return files(crate::parquet::parquet(&capture.session));
+    return files(match analysis {
+        Some(analysis) => crate::parquet::parquet(&analysis.capture().session),
+        None => crate::parquet::parquet_of(&report.datasets),
+    });
     #[cfg(not(feature = "tables"))]
-    missing(capture)
-}
-
-/// The data sets of a report without a session.
-pub(super) fn of_report(report: &Report) -> Result<Rendered, CliError> {
-    #[cfg(feature = "tables")]
-    return files(crate::parquet::parquet_of(&report.datasets));
-    #[cfg(not(feature = "tables"))]
-    missing(report)
+    missing(&(report, analysis))
 }
 
 /// The answer of a query, as one file.

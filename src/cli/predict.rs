@@ -45,12 +45,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
         );
     }
     let folder = format!("{}-prediction", file_stem(&question.title));
-    writer.write(
-        &report,
-        &folder,
-        &|| super::parquet::of_report(&report),
-        term,
-    )
+    writer.write(&report, None, &folder, term)
 }
 
 fn question(args: &Args, term: &mut Term) -> Result<Question, CliError> {

@@ -106,12 +106,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let provenance = capture.provenance(&sections::Context::new(context, text));
     let report = show::report(&shown, &provenance);
     let folder = format!("{}-predicted", file_stem(&capture.bundle.name));
-    writer.write(
-        &report,
-        &folder,
-        &|| super::parquet::of_report(&report),
-        term,
-    )?;
+    writer.write(&report, None, &folder, term)?;
     errors(capture.diagnostics.iter())
 }
 

@@ -41,7 +41,7 @@ pub(super) fn run(args: &Query, term: &mut Term) -> Result<(), CliError> {
     let capture = load(&input, term)?;
     check(&capture, term)?;
     let datasets = if args.report {
-        report(&capture, &input, (Lang::En, true), term)?.datasets
+        report(&capture, &input, Lang::En, term)?.0.datasets
     } else {
         term.diagnostics(capture.diagnostics.iter());
         Vec::new()

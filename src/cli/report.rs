@@ -41,11 +41,9 @@ pub(super) fn run(args: &Args, program: &[OsString], term: &mut Term) -> Result<
         }
     }
     writer.protect(&capture.bundle);
-    let wanted = (writer.language(), writer.writes_data());
-    let report = report(&capture, &args.input, wanted, term)?;
+    let (report, analysis) = report(&capture, &args.input, writer.language(), term)?;
     let folder = format!("{}-report", default_name(&args.input.paths, &capture));
-    let parquet = || super::parquet::of_session(&capture);
-    writer.write(&report, &folder, &parquet, term)?;
+    writer.write(&report, Some(&analysis), &folder, term)?;
     errors(report.data_quality.iter())
 }
 

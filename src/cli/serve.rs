@@ -6,7 +6,6 @@ use super::args::ServeReport as Args;
 use super::error::CliError;
 use super::load::errors;
 use super::output::{Writer, file_stem};
-use super::parquet;
 use super::term::Term;
 use crate::bundle;
 use crate::document::Catalogue;
@@ -45,7 +44,7 @@ pub(super) fn run(args: &Args, term: &mut Term) -> Result<(), CliError> {
     let report = tests.report(&results, text, notes.as_ref().map(NotesFile::notes));
     let folder = format!("{}-report", file_stem(&tests.bundle.name));
     writer.protect(&tests.bundle);
-    writer.write(&report, &folder, &|| parquet::of_report(&report), term)?;
+    writer.write(&report, None, &folder, term)?;
     errors(tests.diagnostics.iter())
 }
 

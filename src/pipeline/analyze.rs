@@ -195,19 +195,16 @@ impl<'a> Analysis<'a> {
         Judgement { summary, findings }
     }
 
-    /// The report with all data sets.
+    /// Every metric of every profiled launch: parts of a data set that no report holds.
+    pub fn ncu_metrics(&self) -> impl Iterator<Item = Dataset> {
+        let context = sections::Context::new(self.context(), Catalogue::english());
+        sections::ncu_metrics(&context).into_iter().flatten()
+    }
+
+    /// The report.
     pub fn report(&self, lang: Lang) -> Report {
-        self.arrange(lang, true)
-    }
-
-    /// The report without the data sets that no page shows.
-    pub fn pages(&self, lang: Lang) -> Report {
-        self.arrange(lang, false)
-    }
-
-    fn arrange(&self, lang: Lang, with_data: bool) -> Report {
         let text = Catalogue::of(lang);
-        let context = sections::Context::new(self.context(), text).with_data(with_data);
+        let context = sections::Context::new(self.context(), text);
         let Judgement { summary, findings } = self.judge(&context);
         let provenance = self.capture.provenance(&context);
         let mut document = Document::new(text, &provenance);
@@ -217,7 +214,9 @@ impl<'a> Analysis<'a> {
         for (id, title, content) in sections::run(&context) {
             document.section(id, title, content);
         }
-        document.build_of_artifacts()
+        let mut report = document.build_of_artifacts();
+        report.only_in_csv = self.ncu_metrics().next().map(|part| part.id);
+        report
     }
 }
 

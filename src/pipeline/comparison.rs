@@ -158,7 +158,7 @@ pub fn record(captures: &[Capture]) -> Result<Record, ComparisonError> {
     let text = Catalogue::english();
     for capture in captures {
         let analysis = capture.analyze(&Options::default())?;
-        let context = sections::Context::new(analysis.context(), text).with_data(false);
+        let context = sections::Context::new(analysis.context(), text);
         let sections = sections::run(&context).into_iter();
         metrics.push(
             sections

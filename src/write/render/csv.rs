@@ -1,7 +1,9 @@
 //! One CSV file for each data set: all rows, 15 digits, base units. Quoted as in RFC 4180; lines end
 //! in LF, as in all outputs. With them the queries that prove findings, in one file.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
+use std::io::Write;
 
 use super::{RenderError, Rendered, page::file_name, text::clean};
 use rooflens_document::report::Report;
@@ -55,19 +57,37 @@ fn queries(report: &Report) -> String {
 /// # Errors
 /// Fails only if the writer does.
 pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
-    let mut writer = ::csv::Writer::from_writer(Vec::new());
-    writer.write_record(dataset.columns.iter().map(|column| column.id))?;
-    for row in &dataset.rows {
-        let cells = (0..dataset.columns.len()).map(|n| match row.get(n) {
-            Some(Cell::Text(text) | Cell::Name(text)) => text_cell(text),
-            Some(cell) => cell.plain(),
-            None => String::new(),
-        });
-        writer.write_record(cells)?;
+    let mut bytes = Vec::new();
+    write([dataset], &mut bytes)?;
+    Ok(bytes)
+}
+
+/// Writes the parts of one data set, one after the other under one header.
+///
+/// # Errors
+/// Fails only if the writer does.
+pub fn write<D: Borrow<Dataset>>(
+    parts: impl IntoIterator<Item = D>,
+    out: impl Write,
+) -> Result<(), RenderError> {
+    let mut writer = ::csv::Writer::from_writer(out);
+    for (number, part) in parts.into_iter().enumerate() {
+        let dataset = part.borrow();
+        if number == 0 {
+            writer.write_record(dataset.columns.iter().map(|column| column.id))?;
+        }
+        for row in &dataset.rows {
+            let cells = (0..dataset.columns.len()).map(|n| match row.get(n) {
+                Some(Cell::Text(text) | Cell::Name(text)) => text_cell(text),
+                Some(cell) => cell.plain(),
+                None => String::new(),
+            });
+            writer.write_record(cells)?;
+        }
     }
     writer
-        .into_inner()
-        .map_err(|error| RenderError::Csv(error.into_error().into()))
+        .flush()
+        .map_err(|error| RenderError::Csv(error.into()))
 }
 
 /// A text as a cell of a CSV file: characters that drive a terminal or reorder text are replaced, and what a

@@ -39,6 +39,7 @@ pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
         .datasets
         .iter()
         .partition(|dataset| dataset.rows.len() <= MOST_ROWS);
+    let bulky = bulky.iter().map(|dataset| dataset.id);
     let file = File {
         version: VERSION,
         meta: &report.meta,
@@ -48,7 +49,7 @@ pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
         appendix: &report.appendix,
         metrics: &report.metrics,
         datasets,
-        only_in_csv: bulky.iter().map(|dataset| dataset.id).collect(),
+        only_in_csv: report.only_in_csv.into_iter().chain(bulky).collect(),
         data_quality: &report.data_quality,
         methods: &report.methods,
     };

@@ -51,6 +51,7 @@ mod upper_bounds;
 mod utilization;
 
 pub use breakdown::class_name;
+pub use ncu_kernels::ncu_metrics;
 pub use products::shapes_advice;
 pub use timeline::of_stage as timeline_of_stage;
 pub use utilization::bounds::{Bound, bounds};
@@ -77,23 +78,12 @@ pub struct Context<'a> {
     inner: rooflens_analysis::Context<'a>,
     /// The words.
     pub text: &'static Catalogue,
-    data: bool,
 }
 
 impl<'a> Context<'a> {
     /// Results in the words of a catalogue.
     pub const fn new(inner: rooflens_analysis::Context<'a>, text: &'static Catalogue) -> Self {
-        Self {
-            inner,
-            text,
-            data: true,
-        }
-    }
-
-    /// With or without data sets that no page shows.
-    #[must_use]
-    pub const fn with_data(self, data: bool) -> Self {
-        Self { data, ..self }
+        Self { inner, text }
     }
 
     /// The same results in English, which is the language of data: bases of metrics, and why there is no value.

@@ -53,8 +53,11 @@ pub struct Report {
     pub appendix: Vec<Section>,
     /// All metrics.
     pub metrics: Vec<Metric>,
-    /// All data sets, whole.
+    /// Data sets, whole.
     pub datasets: Vec<Dataset>,
+    /// The data set that is too large for a report: only CSV files hold it.
+    #[serde(skip)]
+    pub only_in_csv: Option<&'static str>,
     /// What the input lacks or got wrong.
     pub data_quality: Vec<Diagnostic>,
     /// How the numbers were made.

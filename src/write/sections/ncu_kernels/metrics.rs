@@ -1,24 +1,32 @@
-//! All metrics of all launches as one long data set.
+//! All metrics of all launches as one long data set, part by part: there may be millions.
 
 use crate::Context;
-use rooflens_analysis::counters::ncu::Counters;
+use rooflens_analysis::Known;
 use rooflens_document::Dataset;
 use rooflens_session::{Arrange, ProfileMetric};
 
 /// Attributes of the device, the same for all launches.
 const DEVICE_ATTRIBUTES: &str = "device__attribute_";
 
-/// Every metric that ncu gave for a launch, in base units.
-pub(super) fn dataset(context: &Context<'_>, counters: &Counters) -> Dataset {
-    let session = context.session;
+/// Rows of a part.
+const PART: usize = 4096;
+
+/// Id of the data set.
+const ID: &str = "ncu_metrics";
+
+/// Every metric that ncu gave for a launch, in base units, as parts of one data set: only CSV holds it.
+///
+/// # Errors
+/// When no kernel was profiled.
+pub fn ncu_metrics<'a>(context: &Context<'a>) -> Known<impl Iterator<Item = Dataset> + use<'a>> {
+    let (session, counters) = (context.session, context.results.counters()?);
     let (profiles, metrics) = (&session.kernel_profiles, &session.profile_metrics);
+    let is_of_launch =
+        |row: &ProfileMetric| !session.text(row.metric).starts_with(DEVICE_ATTRIBUTES);
     let mut order: Vec<_> = metrics.ids().collect();
+    order.retain(|id| is_of_launch(&metrics.row(*id)));
     order.arrange_by_key(|id| (metrics.profile[id.index()], *id));
-    let rows = order.into_iter().map(|id| metrics.row(id));
-    let rows: Vec<ProfileMetric> = rows
-        .filter(|row| !session.text(row.metric).starts_with(DEVICE_ATTRIBUTES))
-        .collect();
-    columns! { context, "ncu_metrics", metric: &ProfileMetric => {
+    let table = columns! { context, ID, metric: &ProfileMetric => {
         let launch = counters.launch(metric.profile);
         text "pass" = session.pass_name(launch.pass);
         count "launch" = profiles.ordinal[metric.profile.index()];
@@ -28,6 +36,11 @@ pub(super) fn dataset(context: &Context<'_>, counters: &Counters) -> Dataset {
         text "value" = metric.value;
         text "unit" = session.text(metric.unit);
         text "text" = metric.text.map(|text| session.text(text));
-    } }
-    .rows(&rows)
+    } };
+    let parts = order.len().div_ceil(PART);
+    Ok((0..parts).map(move |part| {
+        let ids = order.iter().skip(part * PART).take(PART);
+        let rows: Vec<ProfileMetric> = ids.map(|id| metrics.row(*id)).collect();
+        table.rows(&rows)
+    }))
 }

@@ -3,6 +3,8 @@
 mod metrics;
 mod tables;
 
+pub use metrics::ncu_metrics;
+
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::{Section, pass_scope};
@@ -29,17 +31,13 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let (classes, of_classes) = tables::classes(context, passes);
     let (launches, of_launches) = tables::launches(context, counters);
     blocks.extend([of_classes, of_launches]);
-    let mut datasets = vec![launches, classes];
-    if context.data {
-        datasets.insert(1, metrics::dataset(context, counters));
-    }
     Ok(SectionContent {
         blocks,
         metrics: passes
             .iter()
             .flat_map(|pass| metrics(context, counters, pass))
             .collect(),
-        datasets,
+        datasets: vec![launches, classes],
         methods: vec![
             bound_classes(context, &THRESHOLDS),
             method!(context, "profiled"),

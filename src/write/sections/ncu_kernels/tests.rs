@@ -93,8 +93,16 @@ fn all_metrics_are_listed_but_not_the_device() {
             ("", "device__attribute_warp_size", "", 32.0),
         ],
     )]);
-    let content = content(&session, Classifier::Rooflens);
-    assert_eq!(dataset(&content, "ncu_metrics").rows.len(), 1);
+    let (facts, hardware, options) = (
+        Facts::new(&session),
+        Hardware::default(),
+        Options::default(),
+    );
+    let inputs = rooflens_analysis::Context::new(&session, &facts, &hardware, &options);
+    let results = Results::compute(&inputs);
+    let context = Context::new(inputs.with(&results), Catalogue::english());
+    let parts = ncu_metrics(&context).unwrap();
+    assert_eq!(parts.map(|part| part.rows.len()).sum::<usize>(), 1);
 }
 
 #[test]

@@ -35,7 +35,8 @@ impl Frame {
     /// A column does not fit its type, which is a defect.
     pub fn of_table(session: &Session, table: &dyn Table) -> Result<Self, TablesError> {
         let texts = Texts::new(&session.strings);
-        frame(session, table, &view::columns(table), &texts).map(Self)
+        let columns = view::columns(table);
+        frame(session, table, (&columns, 0..table.rows()), &texts).map(Self)
     }
 
     /// The answer of a query.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use polars_core::prelude::DataFrame;
+use polars_core::prelude::{DataFrame, SchemaRef};
 use polars_io::parquet::write::{KeyValueMetadata, ParquetCompression, ParquetWriter};
 
 use super::TablesError;
@@ -32,8 +32,11 @@ pub fn parquet(session: &Session) -> Result<Files, TablesError> {
             continue;
         }
         let columns = view::columns(table);
-        let frame = frame(session, table, &columns, &texts)?;
-        let bytes = write(table.name(), frame, descriptions(table, &columns))?;
+        let groups = (0..table.rows()).step_by(ROW_GROUP).map(|start| {
+            let rows = start..table.rows().min(start + ROW_GROUP);
+            frame(session, table, (&columns, rows), &texts)
+        });
+        let bytes = write(table.name(), groups, descriptions(table, &columns))?;
         files.insert(format!("tables/{}.parquet", table.name()), bytes);
     }
     Ok(files)
@@ -53,7 +56,7 @@ pub fn parquet_of(datasets: &[Dataset]) -> Result<Files, TablesError> {
             metadata.extend(about(column.id, column.title, unit));
         }
         let frame = of_dataset(dataset)?;
-        let bytes = write(dataset.id, frame, metadata)?;
+        let bytes = write(dataset.id, [Ok(frame)], metadata)?;
         files.insert(format!("tables/{}.parquet", dataset.id), bytes);
     }
     Ok(files)
@@ -61,21 +64,30 @@ pub fn parquet_of(datasets: &[Dataset]) -> Result<Files, TablesError> {
 
 /// The answer of a query as one file.
 pub fn parquet_of_answer(answer: &Answer) -> Result<Vec<u8>, TablesError> {
-    write("answer", from_answer("answer", answer)?, Vec::new())
+    write("answer", [from_answer("answer", answer)], Vec::new())
 }
 
+/// Writes frames of the same columns one after the other.
 fn write(
     name: &str,
-    mut frame: DataFrame,
+    frames: impl IntoIterator<Item = Result<DataFrame, TablesError>>,
     about: Vec<(String, String)>,
 ) -> Result<Vec<u8>, TablesError> {
+    let failed = |error| layout(name, &error);
     let mut bytes = Vec::new();
-    ParquetWriter::new(&mut bytes)
+    let writer = ParquetWriter::new(&mut bytes)
         .with_compression(ParquetCompression::Zstd(None))
-        .with_row_group_size(Some(ROW_GROUP))
-        .with_key_value_metadata(Some(KeyValueMetadata::from_static(about)))
-        .finish(&mut frame)
-        .map_err(|error| layout(name, &error))?;
+        .with_key_value_metadata(Some(KeyValueMetadata::from_static(about)));
+    let mut frames = frames.into_iter().peekable();
+    let schema = match frames.peek() {
+        Some(Ok(frame)) => frame.schema().clone(),
+        _ => SchemaRef::default(),
+    };
+    let mut writer = writer.batched(&schema).map_err(failed)?;
+    for frame in frames {
+        writer.write_batch(&frame?).map_err(failed)?;
+    }
+    writer.finish().map_err(failed)?;
     Ok(bytes)
 }
 

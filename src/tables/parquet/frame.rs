@@ -1,6 +1,7 @@
 //! Tables as polars frames.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use polars_core::prelude::{
     BooleanChunked, Column, DataFrame, Float64Chunked, IdxCa, Int64Chunked, IntoColumn,
@@ -32,19 +33,19 @@ impl Texts {
     }
 }
 
-/// A table as a frame of these columns.
+/// Rows of a table as a frame of these columns.
 pub(super) fn frame(
     session: &Session,
     table: &dyn Table,
-    columns: &[ViewColumn],
+    (columns, rows): (&[ViewColumn], Range<usize>),
     texts: &Texts,
 ) -> Result<DataFrame, TablesError> {
     let frame = || {
         let mut values = Vec::new();
         for column in columns {
-            values.push(column_of(session, table, column, texts)?);
+            values.push(column_of(session, table, (column, rows.clone()), texts)?);
         }
-        DataFrame::new(table.rows(), values)
+        DataFrame::new(rows.len(), values)
     };
     frame().map_err(|error| layout(table.name(), &error))
 }
@@ -60,18 +61,18 @@ pub(super) fn layout(table: &str, error: &PolarsError) -> TablesError {
 fn column_of(
     session: &Session,
     table: &dyn Table,
-    column: &ViewColumn,
+    (column, rows): (&ViewColumn, Range<usize>),
     texts: &Texts,
 ) -> PolarsResult<Column> {
     let name = PlSmallStr::from_str(&column.name);
-    let cells = || (0..table.rows()).map(|row| column.cell(session, table, row));
+    let cells = || rows.clone().map(|row| column.cell(session, table, row));
     Ok(match column.kind {
         Kind::Int | Kind::Row(_) | Kind::Dim3 => {
-            let (values, present) = column.ints(session, table);
+            let (values, present) = column.ints(session, table, rows);
             Int64Chunked::from_vec_validity(name, values, present.map(Into::into)).into_column()
         }
         Kind::Float => {
-            let (values, present) = column.floats(session, table);
+            let (values, present) = column.floats(session, table, rows);
             Float64Chunked::from_vec_validity(name, values, present.map(Into::into)).into_column()
         }
         Kind::Bool => BooleanChunked::from_iter_options(name, cells().map(truth)).into_column(),
@@ -79,7 +80,7 @@ fn column_of(
         Kind::Text if has_texts(cells()) => {
             StringChunked::from_iter_options(name, cells().map(text)).into_column()
         }
-        Kind::Text => texts.gather(&column.name, column.ids(session, table))?,
+        Kind::Text => texts.gather(&column.name, column.ids(session, table, rows))?,
     })
 }
 

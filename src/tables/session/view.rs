@@ -5,6 +5,8 @@
 //! `name` is the kernel's where a table refers to kernels, `duration` is end − start, and dimensions are three columns,
 //! as in nsys: so the same SQL runs over the session and over its Parquet files.
 
+use std::ops::Range;
+
 use super::table::{Cell, Kind, Table};
 use super::tables::Dim3;
 use super::{Session, StrId};
@@ -148,11 +150,11 @@ impl ViewColumn {
     }
 }
 
-// Whole columns, not generic: they are read here, where it is fast.
+// Columns of some rows, not generic: they are read here, where it is fast.
 impl ViewColumn {
-    /// The integers of a column of integers or row numbers.
-    pub fn ints(&self, session: &Session, table: &dyn Table) -> Values<i64> {
-        self.values(session, table, |cell| {
+    /// The integers of some rows of a column of integers or row numbers.
+    pub fn ints(&self, session: &Session, table: &dyn Table, rows: Range<usize>) -> Values<i64> {
+        self.values(session, table, rows, |cell| {
             if let Cell::Int(value) = cell {
                 Some(value)
             } else {
@@ -161,9 +163,9 @@ impl ViewColumn {
         })
     }
 
-    /// The numbers of a column of floating-point numbers.
-    pub fn floats(&self, session: &Session, table: &dyn Table) -> Values<f64> {
-        self.values(session, table, |cell| {
+    /// The numbers of some rows of a column of floating-point numbers.
+    pub fn floats(&self, session: &Session, table: &dyn Table, rows: Range<usize>) -> Values<f64> {
+        self.values(session, table, rows, |cell| {
             if let Cell::Float(value) = cell {
                 Some(value)
             } else {
@@ -172,9 +174,9 @@ impl ViewColumn {
         })
     }
 
-    /// The ids of a column of texts of the interner. An id of another interner is that of the empty text, as in
+    /// The ids of some rows of a column of texts of the interner. An id of another interner is that of the empty text, as in
     /// `Strings::get`.
-    pub fn ids(&self, session: &Session, table: &dyn Table) -> Values<u32> {
+    pub fn ids(&self, session: &Session, table: &dyn Table, rows: Range<usize>) -> Values<u32> {
         let known = |id: StrId| {
             if id.index() < session.strings.len() {
                 id.0
@@ -182,7 +184,7 @@ impl ViewColumn {
                 0
             }
         };
-        self.values(session, table, |cell| {
+        self.values(session, table, rows, |cell| {
             if let Cell::Interned(id) = cell {
                 Some(known(id))
             } else {
@@ -195,10 +197,11 @@ impl ViewColumn {
         &self,
         session: &Session,
         table: &dyn Table,
+        rows: Range<usize>,
         pick: impl Fn(Cell<'_>) -> Option<T>,
     ) -> Values<T> {
-        let (mut values, mut present) = (Vec::with_capacity(table.rows()), Vec::new());
-        for row in 0..table.rows() {
+        let (mut values, mut present) = (Vec::with_capacity(rows.len()), Vec::new());
+        for row in rows {
             let value = pick(self.cell(session, table, row));
             present.push(value.is_some());
             values.push(value.unwrap_or_default());

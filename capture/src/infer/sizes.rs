@@ -74,7 +74,11 @@ pub(super) fn of(notes: &Notes) -> Sizes {
     };
     let own = || model.calls.iter().filter(|call| call.phase == phase);
     sizes.batch = sizes.usual("batch", own().map(|call: &Call| (call.batch, call.count)));
-    sizes.prompt_tokens = sizes.usual("prompt_tokens", own().map(|call| (call.tokens, call.count)));
+    // Of calls without a phase, those of one token after longer ones are decode steps.
+    let has_prompts = phase == "forward" && own().any(|call| call.tokens > Some(1));
+    let prompts = own().filter(|call| !has_prompts || call.tokens > Some(1));
+    let lengths: Vec<_> = prompts.map(|call| (call.tokens, call.count)).collect();
+    sizes.prompt_tokens = sizes.usual("prompt_tokens", lengths.into_iter());
     sizes.output_tokens = sizes.usual(
         "output_tokens",
         model
@@ -213,6 +217,20 @@ mod tests {
             (Some(4), Some(512), Some(16))
         );
         assert_eq!((sizes.dtype, sizes.model_parallel), (Some("bf16"), None));
+    }
+
+    #[test]
+    fn steps_of_a_cache_of_the_program_are_no_prompts() {
+        let sizes = |calls: &str| {
+            of(&notes(&format!(
+                r#"{{"models": [{{"parameters": {{"bfloat16": 9}}, "calls": [{calls}]}}]}}"#
+            )))
+        };
+        let step = r#"{"phase": "forward", "batch": 24, "tokens": 1, "count": 48}"#;
+        let prompt = r#"{"phase": "forward", "batch": 24, "tokens": 2048, "count": 1}"#;
+        let both = sizes(&format!("{prompt}, {step}"));
+        assert_eq!((both.batch, both.prompt_tokens), (Some(24), Some(2048)));
+        assert_eq!(sizes(step).prompt_tokens, Some(1));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Stages and their instances: named phases of the workload, from ranges by rule.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_schemas::StageKind;
@@ -220,18 +221,18 @@ fn settle_profiler_steps(session: &Session, own: &[RangeId], named: &mut NamedSt
     }
 }
 
-/// Phases of the user next to those that rules name, such as `log` after `train_step`: outermost ranges that recur on a
-/// thread with named ranges, and neither contain nor lie in any of them.
+/// Phases of the user next to those that rules name, such as `log` after `train_step` or `augment` before `forward` in it:
+/// outermost ranges that recur on a thread with named ranges, and neither contain nor lie in an innermost one.
 fn other_phases(session: &Session, own: &[RangeId], named: &mut NamedStages) -> BTreeSet<String> {
     let ranges = &session.ranges;
     let is_named = |id: &RangeId| named.contains_key(&ranges.name[id.index()]);
     let mut stages: BTreeMap<ThreadId, Vec<Interval>> = BTreeMap::new();
-    let of_rules = own.iter().copied().filter(is_named).collect();
-    for id in without_recursion(session, of_rules) {
+    for id in own.iter().filter(|id| is_named(id)) {
         let span = (ranges.start[id.index()], ranges.end[id.index()]);
         let of_thread = stages.entry(ranges.thread[id.index()]).or_default();
         of_thread.push(span);
     }
+    stages.values_mut().for_each(keep_innermost);
     let is_apart = |id: &RangeId| {
         let (start, end) = (ranges.start[id.index()], ranges.end[id.index()]);
         stages.get(&ranges.thread[id.index()]).is_some_and(|spans| {
@@ -265,6 +266,18 @@ fn other_phases(session: &Session, own: &[RangeId], named: &mut NamedStages) -> 
         }
     }
     others.into_iter().map(|(phase, _)| phase).collect()
+}
+
+/// Keeps the spans of a thread that contain no other, by start.
+fn keep_innermost(spans: &mut Vec<Interval>) {
+    spans.sort_unstable_by_key(|(start, end)| (Reverse(*start), *end));
+    let mut next = None;
+    spans.retain(|(start, end)| {
+        let is_innermost = next.is_none_or(|next| *end <= next);
+        next = Some(*start);
+        is_innermost
+    });
+    spans.reverse();
 }
 
 /// Whether the name of a range says that its work is warm-up: `warmup`, `warm-up`, `Warm up`.

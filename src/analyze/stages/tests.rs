@@ -189,3 +189,37 @@ fn ranges_in_ranges_are_looked_at_to_a_few_levels() {
     assert_eq!(tables.stages.len(), 1);
     assert_eq!(tables.stages[0].instances.len(), 1);
 }
+
+#[test]
+fn a_phase_of_a_step_next_to_its_parts_is_a_stage() {
+    let mut events = String::new();
+    for step in 0..4 {
+        let begin = 1000 * step;
+        events += &format!("range train_step {begin}..{}\n", begin + 900);
+        let parts = [
+            ("augment", 10),
+            ("forward", 300),
+            ("layer", 310),
+            ("backward", 600),
+        ];
+        for (name, offset) in parts {
+            let start = begin + offset;
+            let length = if name == "layer" { 100 } else { 200 };
+            events += &format!("range {name} {start}..{}\n", start + length);
+        }
+        for offset in [20, 320, 620] {
+            let call = begin + offset;
+            let (issued, start, end) = (call + 5, call + 10, call + 80);
+            events += &format!("launch {call}..{issued} -> gemm {start}..{end}\n");
+        }
+    }
+    let tables = StageTables::new(&trace(&events));
+    let mut names: Vec<&str> = tables
+        .stages
+        .iter()
+        .map(|stage| stage.name.as_str())
+        .collect();
+    names.sort_unstable();
+    // `layer` lies in `forward`, and is no phase of the step.
+    assert_eq!(names, ["augment", "backward", "forward", "train_step"]);
+}

@@ -71,7 +71,15 @@ mod tests {
 
     /// Rules about PyTorch's own allocator and attention, and about calls of its modules; those about operators are of
     /// PyTorch, too.
-    const OF_PYTORCH: [&str; 3] = ["host-pauses", "memory-pressure", "no-kv-cache"];
+    const OF_PYTORCH: [&str; 7] = [
+        "depthwise-filters",
+        "growing-cache",
+        "host-pauses",
+        "memory-pressure",
+        "nan-checks",
+        "no-kv-cache",
+        "sorted-sums",
+    ];
 
     #[test]
     fn advice_for_pytorch_has_a_form_for_other_programs() {

@@ -25,6 +25,7 @@ mod pauses;
 mod practices;
 mod products;
 mod profiled;
+mod rates;
 mod rule;
 mod sql;
 mod stage;
@@ -36,6 +37,7 @@ mod trends;
 mod communication;
 mod counters;
 mod gemm;
+mod kernels;
 mod measurement;
 mod operators;
 mod system;
@@ -57,11 +59,12 @@ pub use rule::{Rule, Threshold};
 use time::stage_busy;
 
 /// The groups of rules, in the order of the table of rules.
-static GROUPS: [&[&Rule]; 7] = [
+static GROUPS: [&[&Rule]; 8] = [
     time::RULES,
     communication::RULES,
     gemm::RULES,
     operators::RULES,
+    kernels::RULES,
     counters::RULES,
     system::RULES,
     measurement::RULES,

@@ -9,7 +9,6 @@ pub(crate) mod low_mfu;
 pub(crate) mod no_kv_cache;
 pub(crate) mod no_tensor_cores;
 pub(crate) mod padding;
-mod rates;
 pub(crate) mod repeated_gemms;
 pub(crate) mod tf32_gemms;
 

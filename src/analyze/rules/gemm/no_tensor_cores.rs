@@ -2,8 +2,8 @@
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::gemm::rates::at_rate_of;
 use crate::practices;
+use crate::rates::at_rate_of;
 use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::intervals::total;

@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 83] = {
+static REMEDIES: [Remedy; 88] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -157,6 +157,11 @@ static REMEDIES: [Remedy; 83] = {
         remedy("constant-calls", "", Code, &[Memory]),
         remedy("no-kv-cache", "", Code, &[Memory])
             .code("output = model(token, past_key_values=cache, use_cache=True)"),
+        remedy("growing-cache", "", Code, &[Memory]),
+        remedy("nan-checks", "", Option, &[]).code("torch.autograd.set_detect_anomaly(False)"),
+        remedy("sorted-sums", "", Code, &[Rounding]),
+        remedy("depthwise-filters", "", Code, &[Rounding]),
+        remedy("double-kernels", "", Code, &[Accuracy]),
         remedy("recomputed-activations", "", Option, &[Memory]),
         remedy("unused-gradients", "", Trial, &[]).code(FROZEN),
         remedy("dense-embeddings", "", Trial, &[Accuracy]).code(SPARSE),

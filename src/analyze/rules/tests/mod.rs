@@ -4,6 +4,7 @@ use rooflens_schemas::{PassKind, Scope, StageKind};
 
 mod causes;
 mod data;
+mod kernels;
 mod known;
 mod named;
 

@@ -9,24 +9,28 @@ use crate::evidence::Evidence;
 
 /// A finding about kernels that run at the rate of one type and could run at that of another, with kernels that are then
 /// gone, and the part of the time of the former that is saved. Without both rates there is no gain.
-pub(super) fn at_rate_of(
+pub(crate) fn at_rate_of(
     evidence: &Evidence<'_>,
     kernels: &[&KernelSum],
     gone: &[&KernelSum],
     slow: &str,
     fast: &str,
 ) -> (Finding, Option<Ratio>) {
-    let (Some(slow), Some(fast)) = (rate(evidence, slow), rate(evidence, fast)) else {
+    let Some(saved) = saved(evidence, slow, fast) else {
         let finding = Finding {
             scope: evidence.pass_scope(),
             ..Finding::default()
         };
         return (finding, None);
     };
-    let saved = Ratio::of(slow, fast).rest();
     let mut parts: Vec<_> = kernels.iter().map(|sum| (*sum, saved)).collect();
     parts.extend(gone.iter().map(|sum| (*sum, Ratio::ONE)));
     (evidence.saving(&parts), Some(saved))
+}
+
+/// The part of the time of compute-bound kernels of one type that the rate of another saves.
+pub(crate) fn saved(evidence: &Evidence<'_>, slow: &str, fast: &str) -> Option<Ratio> {
+    Some(Ratio::of(rate(evidence, slow)?, rate(evidence, fast)?).rest())
 }
 
 /// The specified dense rate of a type.

@@ -1,0 +1,99 @@
+//! Rules about kernels that a stage does not need, or whose time another form of the same code shortens: their names and
+//! types say so, whatever their speed.
+
+pub(crate) mod double_kernels;
+pub(crate) mod named;
+pub(crate) mod nan_checks;
+
+use crate::evidence::Evidence;
+use crate::rule::{Rule, Threshold};
+use crate::stage::StageLine;
+use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_document::{Finding, Inline, Part, Quantity};
+use rooflens_units::{Ratio, Time};
+
+/// The rules of this group, in the order of the table of rules.
+pub(crate) static RULES: &[&Rule] = &[
+    &nan_checks::RULE,
+    &named::GROWING_CACHE,
+    &named::SORTED_SUMS,
+    &named::DEPTHWISE,
+    &double_kernels::RULE,
+];
+
+/// Time of such kernels ÷ GPU time of the stage from which on they are worth a finding.
+const SHARE: Ratio = Ratio(0.05);
+
+const THRESHOLD: Threshold = Threshold::ratio("thresholds.gpu_share", SHARE);
+
+/// Kernels of one kind in the measured iterations of a stage.
+struct Kernels<'a> {
+    work: &'a StageWork,
+    /// GPU time of an iteration.
+    whole: Time,
+    /// The one with the most time.
+    largest: &'a KernelIdentity,
+    launches: u64,
+    time: Time,
+    /// What goes of each, per iteration.
+    saved: Vec<(Part, Time)>,
+}
+
+impl<'a> Kernels<'a> {
+    /// The kernels for which `saved` gives the part of their time that another form saves.
+    fn of_stage(
+        evidence: &Evidence<'a>,
+        stage: &StageLine,
+        work: &'a StageWork,
+        saved: impl Fn(&KernelIdentity, &str) -> Option<Ratio>,
+    ) -> Option<Self> {
+        let mut kernels: Option<Self> = None;
+        for (kernel, launches, time) in &work.kernels {
+            let identity = &evidence.facts.identities[kernel.index()];
+            let Some(part) = saved(identity, evidence.session.kernel_name(*kernel)) else {
+                continue;
+            };
+            // The kernel with the most time comes first.
+            let kernels = kernels.get_or_insert(Self {
+                work,
+                whole: stage.operation_time,
+                largest: identity,
+                launches: 0,
+                time: Time::ZERO,
+                saved: Vec::new(),
+            });
+            let time = kernels.whole * Ratio::of(*time, work.total);
+            kernels.launches += launches;
+            kernels.time += time;
+            kernels.saved.push((Part::Kernel(kernel.0), time * part));
+        }
+        kernels
+    }
+
+    /// Their time ÷ GPU time of the stage.
+    fn share(&self) -> Ratio {
+        Ratio::of(self.time, self.whole)
+    }
+
+    fn per_iteration(&self) -> Quantity {
+        Quantity::count(self.work.per_instance(self.launches as f64).round() as u64)
+    }
+
+    fn saved(&self) -> Time {
+        self.saved.iter().map(|(_, time)| *time).sum()
+    }
+
+    /// A finding that could save these parts of them.
+    fn finding(&self, stage: &StageLine) -> Finding {
+        Finding {
+            parts: self.saved.clone(),
+            evidence: vec![stage.figures.clone()],
+            ..stage.saving_kernels(self.saved())
+        }
+    }
+
+    fn name(&self) -> Inline {
+        Inline::code(&self.largest.short)
+    }
+}

@@ -1,0 +1,64 @@
+//! Kernels of PyTorch whose name alone says that another operator computes the same in less time.
+
+use super::{Kernels, SHARE, THRESHOLD};
+use crate::draft::Draft;
+use crate::evidence::Evidence;
+use crate::practices;
+use crate::rule::{Look, Outcome, Rule};
+use crate::stage::StageLine;
+use rooflens_document::Inline;
+use rooflens_units::Ratio;
+
+/// `torch.cat` in a decode stage: a KV cache that each step copies to append a token.
+pub(crate) static GROWING_CACHE: Rule = Rule::new("growing-cache", &[THRESHOLD], |evidence| {
+    evidence.each_of_kernels(|stage| {
+        if !stage.is_decode() {
+            return Look::NotApplicable(words!(evidence, "growing_cache.no_decode"));
+        }
+        match practices::has_static_cache(evidence, stage) {
+            true => Look::Passed,
+            false => look(evidence, stage, |name| name.contains("CatArrayBatchedCopy")),
+        }
+    })
+})
+.on_kernels();
+
+/// `index_put_(accumulate=True)`: the indices are sorted, and one warp adds all rows of an index one after another.
+pub(crate) static SORTED_SUMS: Rule = Rule::new("sorted-sums", &[THRESHOLD], |evidence| {
+    by_name(evidence, |name| name.contains("indexing_backward_kernel"))
+})
+.on_kernels();
+
+/// Depthwise convolutions with filters of other sizes than 1, 3 and 5.
+pub(crate) static DEPTHWISE: Rule = Rule::new("depthwise-filters", &[THRESHOLD], |evidence| {
+    by_name(evidence, |name| {
+        name.contains("conv_depthwise") && name.contains("generic")
+    })
+})
+.on_kernels();
+
+fn by_name(evidence: &Evidence<'_>, is: fn(&str) -> bool) -> Outcome {
+    evidence.each_of_kernels(|stage| look(evidence, stage, is))
+}
+
+/// A finding if kernels with such names take much of a stage: all of their time could go.
+fn look(evidence: &Evidence<'_>, stage: &StageLine, is: fn(&str) -> bool) -> Look {
+    let Some(work) = evidence.work(stage.key()) else {
+        return Look::InsufficientData;
+    };
+    let kernels = Kernels::of_stage(evidence, stage, work, |_, name| {
+        is(name).then_some(Ratio::ONE)
+    });
+    let Some(kernels) = kernels.filter(|kernels| kernels.share() >= SHARE) else {
+        return Look::Passed;
+    };
+    let arguments = arguments! {
+        stage = Inline::strong(&stage.label),
+        kernel = kernels.name(),
+        kernels = kernels.per_iteration(),
+        time = kernels.time,
+        share = kernels.share(),
+    };
+    let draft = Draft::new(kernels.finding(stage), arguments);
+    draft.cause_if(true).into()
+}

@@ -1,0 +1,120 @@
+//! Kernels that a stage does not need, by their names and types.
+
+use super::*;
+use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
+use rooflens_analysis::kernels::stage_work::StageWork;
+
+const CAT: &str = "void at::native::CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 4, 64, 64>";
+const SORTED: &str = "void indexing_backward_kernel<float, 4>(const long *, const long *)";
+const COMPARISON: &str = "void vectorized_elementwise_kernel<4, CompareEqFunctor<float>>";
+const FLAG: &str = "void reduce_kernel<512, 1, ReduceOp<bool, or_kernel_cuda>>";
+
+/// A stage of 1000 ns, all of it operations, with kernels in ten iterations: name, class, type, launches, nanoseconds.
+fn made(kind: StageKind, kernels: &[(&str, KernelClass, &'static str, u64, i64)]) -> Made {
+    let mut made = Made::default()
+        .stage("stage", kind, 1000.0, 20_000.0)
+        .busy(1.0)
+        .operations(10.0, 1000.0);
+    let mut work = StageWork {
+        summary: made.last_summary(),
+        ..StageWork::default()
+    };
+    for (name, class, dtype, launches, time) in kernels {
+        let identity = KernelIdentity {
+            class: *class,
+            dtype,
+            ..KernelIdentity::default()
+        };
+        let kernel = made.kernel(name, identity);
+        work.kernels.push((kernel, *launches, Ns(*time)));
+        work.total += Ns(*time);
+    }
+    made.known.stage_work = Ok(vec![work]);
+    made
+}
+
+#[test]
+fn a_cache_that_grows_by_copies_is_one_of_a_decode_stage() {
+    let gemm = ("nvjet", KernelClass::Gemm, "bf16", 10, 6000);
+    let cat = |time| (CAT, KernelClass::Layout, "", 320, time);
+    let found = made(StageKind::Decode, &[gemm, cat(4000)]).one(rule("growing-cache"));
+    // 4000 of 10 000 ns of operations, of 1000 ns per iteration; 320 launches in ten.
+    assert!((saved(&found) - 400.0).abs() < 1e-9);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("kernels=32, time=400 ns, share=40.0 %"),
+        "{text}"
+    );
+    let little = made(StageKind::Decode, &[gemm, cat(300)]);
+    assert_eq!(little.outcome(rule("growing-cache")), Outcome::PASSED);
+    let written = ("index_copy_kernel", KernelClass::Gather, "", 10, 4000);
+    let fixed = made(StageKind::Decode, &[gemm, cat(4000), written]);
+    assert_eq!(fixed.outcome(rule("growing-cache")), Outcome::PASSED);
+    let training = made(StageKind::TrainStep, &[gemm, cat(4000)]);
+    assert_eq!(
+        silent(training.outcome(rule("growing-cache"))).0,
+        "not applicable"
+    );
+}
+
+#[test]
+fn sums_by_sorted_index_are_named_by_their_kernel() {
+    let gemm = ("nvjet", KernelClass::Gemm, "bf16", 10, 3000);
+    let made = made(
+        StageKind::TrainStep,
+        &[(SORTED, KernelClass::Gather, "fp32", 120, 7000), gemm],
+    );
+    let found = made.one(rule("sorted-sums"));
+    assert!((saved(&found) - 700.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("kernels=12, time=700 ns, share=70.0 %"));
+}
+
+#[test]
+fn filters_of_any_size_are_named_by_their_kernel() {
+    let of = |name| {
+        let filter = (name, KernelClass::Convolution, "fp32", 20, 3500);
+        let gemm = ("nvjet", KernelClass::Gemm, "bf16", 10, 6500);
+        made(StageKind::TrainStep, &[gemm, filter])
+    };
+    let found = of("void conv_depthwise2d_forward_kernel_generic<float, int>")
+        .one(rule("depthwise-filters"));
+    assert!((saved(&found) - 350.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("kernels=2, time=350 ns, share=35.0 %"));
+    let small = of("void conv_depthwise2d_forward_kernel<3, float, int>");
+    assert_eq!(small.outcome(rule("depthwise-filters")), Outcome::PASSED);
+}
+
+#[test]
+fn kernels_of_fp64_save_half_of_their_time() {
+    let made = made(
+        StageKind::Other,
+        &[
+            ("copy", KernelClass::Layout, "fp64", 40, 4000),
+            ("dgemm", KernelClass::Gemm, "fp64", 10, 2000),
+            ("add", KernelClass::Elementwise, "fp32", 10, 4000),
+        ],
+    );
+    // Without rates of a GPU, GEMMs save half as well: (4000 + 2000) ÷ 2 of ten iterations.
+    let found = made.one(rule("double-kernels"));
+    assert!((saved(&found) - 300.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("kernels=5, time=600 ns, share=60.0 %"));
+}
+
+#[test]
+fn checks_for_nan_are_many_pairs_of_a_comparison_and_a_flag() {
+    let kernels = |checks| {
+        [
+            ("nvjet", KernelClass::Gemm, "bf16", 10, 8000),
+            (COMPARISON, KernelClass::Elementwise, "fp32", checks, 1000),
+            (FLAG, KernelClass::Reduction, "", checks, 1000),
+        ]
+    };
+    let mut stage = made(StageKind::TrainStep, &kernels(200));
+    stage.last().busy = Time(400.0);
+    // 20 % of the operations, and 600 ns of idle time.
+    let found = stage.one(rule("nan-checks"));
+    assert!((saved(&found) - 800.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("checks=20, time=200 ns, idle=600 ns"));
+    let few = made(StageKind::TrainStep, &kernels(150));
+    assert_eq!(few.outcome(rule("nan-checks")), Outcome::PASSED);
+}

@@ -72,7 +72,7 @@ NEEDS = {
     "no-tensor-cores": ("kernels",), "tf32-gemms": ("kernels",), "gemm-roofline": GEMMS, "gemm-bandwidth": GEMMS,
     "gemm-quantization": GEMMS, "gemm-alignment": GEMMS, "repeated-gemms": ("stage_kernels",), "no-kv-cache": ("stage_instances",), "optimizer-loop": SHAPES, "dense-embeddings": SHAPES, "repeated-calls": SHAPES, "constant-calls": SHAPES, "recomputed-activations": SHAPES, "unused-gradients": SHAPES, "gathered-rows": SHAPES, "unread-logits": SHAPES,
     "double-kernels": ("stage_kernels",), "depthwise-filters": ("stage_kernels",), "growing-cache": ("stage_kernels",), "sorted-sums": ("stage_kernels",), "nan-checks": ("stage_kernels",),
-    "attention-math": SHAPES, "expert-loop": SHAPES, "gemm-loop": SHAPES, "row-additions": SHAPES,
+    "attention-math": SHAPES, "expert-loop": SHAPES, "gemm-loop": SHAPES, "summed-products": SHAPES, "row-additions": SHAPES,
     "repeated-tensors": STRIDES, "fp64-operators": SHAPES, "layout-conversions": SHAPES, "transposed-copies": STRIDES,
     "norm-unfused": SHAPES, "pointwise-unfused": SHAPES, "gemm-epilogue": SHAPES, "dtype-casts": SHAPES, "small-grids": COUNTERS + ("stage_kernels",),
     "uncoalesced-access": COUNTERS, "bank-conflicts": COUNTERS, "local-memory": COUNTERS, "contended-atomics": COUNTERS,

@@ -38,6 +38,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &rule!("attention-math", Attention),
     &rule!("expert-loop", Experts),
     &rule!("gemm-loop", Gemms),
+    &rule!("summed-products", Contraction),
     &rule!("row-additions", Atomics),
     &rule!("repeated-tensors", Repeat),
     &rule!("fp64-operators", Fp64),
@@ -138,11 +139,14 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
         training = trains.then_some(""),
         inference = (!trains).then_some(""),
     };
+    let [inside, outside] = group.of_model;
+    let is_outside = group.kind == ChainKind::Pointwise && outside > inside;
     let draft = Draft::new(subject.finding, arguments);
     match group.fixed {
         Some(_) => draft.cause_if(true).advice("advice_fixed"),
         None if group.norms.is_positive() => draft.root("root_cause_norms", "root_action_norms"),
         None if is_joint => draft.cause_if(true).advice("advice_foreach"),
+        None if is_outside => draft.root("root_cause_outside", "root_action_outside"),
         None => draft.cause_if(kernel.is_some()),
     }
 }

@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 88] = {
+static REMEDIES: [Remedy; 90] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -145,6 +145,13 @@ static REMEDIES: [Remedy; 88] = {
         remedy("low-mfu", "max-autotune", Trial, &[Rounding, Shapes, Start]).code(AUTOTUNE),
         remedy("low-mfu", "compile", Trial, &[Rounding, Shapes, Start]).code(COMPILE),
         remedy("low-mfu", "", Code, &[Rounding, Upkeep]),
+        remedy(
+            "pointwise-unfused",
+            "torch.compile(function)",
+            Trial,
+            &[Rounding, Shapes, Start],
+        )
+        .code("function = torch.compile(function)  # which launches these kernels"),
         remedy("pointwise-unfused", "", Trial, &[Rounding, Shapes, Start]).code(COMPILE),
         remedy("norm-unfused", "", Trial, &[Rounding]).code(
             "y = torch.nn.functional.rms_norm(x, weight.shape, weight, eps)  # or layer_norm",
@@ -184,6 +191,8 @@ static REMEDIES: [Remedy; 88] = {
         remedy("gemm-epilogue", "", Code, &[Rounding, Upkeep]),
         remedy("gemm-loop", "", Code, &[Memory]).code(BATCHED),
         remedy("repeated-gemms", "", Code, &[Memory]).code(BATCHED),
+        remedy("summed-products", "", Code, &[Rounding])
+            .code("scores = a @ b.T  # instead of (a[:, None] * b[None]).sum(-1)"),
         remedy("fp64-operators", "", Code, &[Accuracy]),
         remedy("double-precision", "", Code, &[Accuracy]),
         remedy("tf32-gemms", "", Option, &[Accuracy]).code(AUTOCAST),

@@ -359,9 +359,8 @@ fn classes_of_group(rule: &str) -> &'static [ClassGroup] {
         "layout-conversions" | "transposed-copies" | "repeated-tensors" | "dtype-casts" => {
             &[ClassGroup::Copy]
         }
-        "gemm-epilogue" | "pointwise-unfused" | "optimizer-loop" | "row-additions" => {
-            &[ClassGroup::Elementwise, ClassGroup::Other]
-        }
+        "gemm-epilogue" | "pointwise-unfused" | "summed-products" | "optimizer-loop"
+        | "row-additions" => &[ClassGroup::Elementwise, ClassGroup::Other],
         // Kernels of the class compute a whole normalization or softmax.
         "norm-unfused" => &[ClassGroup::Elementwise, ClassGroup::Copy],
         "gemm-loop" => &[ClassGroup::Gemm],

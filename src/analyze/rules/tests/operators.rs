@@ -17,6 +17,7 @@ fn decode_with(kind: ChainKind) -> Made {
         fixed: None,
         norms: Time::ZERO,
         time: Time(3200.0),
+        of_model: [Time::ZERO; 2],
         bound: Some(Time(800.0)),
         example: Example {
             operators: "add → mul".to_owned(),
@@ -64,6 +65,21 @@ fn a_chain_saves_its_time_and_the_idle_time_of_its_launches() {
         "pointwise_unfused.basis{launches=80.0 ns}findings.if_idle_stays"
     );
     assert_eq!(finding.weight_ns, Time(3200.0));
+}
+
+#[test]
+fn a_chain_outside_of_the_calls_of_the_model_names_the_function() {
+    let action = |of_model: [f64; 2]| {
+        let mut made = decode_with(ChainKind::Pointwise);
+        group(&mut made).of_model = of_model.map(Time);
+        let root = made.one(rule("pointwise-unfused")).root;
+        root.map_or_else(String::new, |root| root.action)
+    };
+    assert_eq!(
+        action([1600.0, 1601.0]),
+        "pointwise_unfused.root_action_outside"
+    );
+    assert_eq!(action([1600.0, 1600.0]), "");
 }
 
 #[test]

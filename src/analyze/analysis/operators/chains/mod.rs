@@ -10,6 +10,7 @@
 //! kernels show a part of the groups, with a bound from the kernels' own times.
 
 mod call;
+mod contractions;
 mod copies;
 mod elementwise;
 mod embeddings;
@@ -33,7 +34,7 @@ use crate::engine::facts::Facts;
 use crate::engine::nesting::innermost;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::{Context, Known, Missing};
-use rooflens_session::{Arrange, KernelId, Ns, OperatorId, PassId, StrId};
+use rooflens_session::{Arrange, KernelId, Ns, OperatorId, PassId, StrId, ThreadId};
 use rooflens_units::{Count, Ratio, Time};
 
 pub use call::Dtype;
@@ -67,6 +68,8 @@ pub enum ChainKind {
     Experts,
     /// Independent small GEMMs, one after the other.
     Gemms,
+    /// GEMMs as a broadcast multiplication and a sum.
+    Contraction,
     /// Sums of many rows into few rows by atomic additions.
     Atomics,
     /// Copies that repeat a tensor.
@@ -134,6 +137,8 @@ pub struct Group {
     pub norms: Time,
     /// Sum of their durations.
     pub time: Time,
+    /// The part of it that a thread launches which calls the model, in the calls and outside of them.
+    pub of_model: [Time; 2],
     /// The least time of the other form; absent if the GPU's rates are not known.
     pub bound: Option<Time>,
     /// Those with the most time of the same signature.
@@ -367,6 +372,8 @@ struct Places {
     /// Index of the place and number of the instance of each operation of the pass; none if it does not count.
     of_ops: Vec<Option<(u32, u32)>>,
     list: Vec<Place>,
+    /// Calls of models: thread, start and end, by thread and start.
+    calls: Vec<(ThreadId, Ns, Ns)>,
     /// Examples by place and signature.
     examples: BTreeMap<(u32, Signature), Example>,
 }
@@ -409,10 +416,15 @@ fn places(context: &Context<'_>, pass: PassId) -> Places {
             place.time += facts.ops.end[op].saturating_sub(facts.ops.start[op]).time();
         }
     }
+    let calls = &context.session.model_calls;
+    let rows = (0..calls.len()).map(|row| (calls.thread[row], calls.start[row], calls.end[row]));
+    let mut calls: Vec<_> = rows.collect();
+    calls.sort_unstable();
     Places {
         of_ops,
         examples: BTreeMap::new(),
         list,
+        calls,
     }
 }
 
@@ -425,6 +437,7 @@ impl Places {
         let duration = |position: &usize| items.list[*position].duration().time().0;
         let time = Time(chain.items.iter().map(duration).sum::<f64>()) * chain.scale + chain.also;
         let kernels = Count(chain.items.len() as f64 * chain.scale);
+        let of_model = self.of_model(items, &chain.items);
         let groups = &mut self.list[place].groups;
         let group = match groups.iter().position(|group| group.kind == chain.kind) {
             Some(known) => &mut groups[known],
@@ -444,6 +457,9 @@ impl Places {
         group.fixed = group.fixed.or(chain.fixed);
         group.norms += chain.norms;
         group.time += time;
+        for (sum, of_chain) in group.of_model.iter_mut().zip(of_model) {
+            *sum += of_chain;
+        }
         group.bound = match (group.bound, chain.bound) {
             (Some(sum), Some(bound)) => Some(sum + bound.min(time)),
             _ => None,
@@ -458,6 +474,28 @@ impl Places {
         let example = example.or_insert(chain.example);
         example.time += time;
         example.chains += Count(1.0);
+    }
+
+    /// Time of kernels that a thread launches which calls a model: in the calls, and outside of them.
+    fn of_model(&self, items: &Items<'_>, positions: &[usize]) -> [Time; 2] {
+        let mut times = [Time::ZERO; 2];
+        for position in positions {
+            let item = &items.list[*position];
+            let Some((thread, issued)) = item.issued else {
+                continue;
+            };
+            let of_thread = |call: &&(ThreadId, Ns, Ns)| call.0 == thread;
+            let place = self
+                .calls
+                .partition_point(|call| (call.0, call.1) <= (thread, issued));
+            let before = self.calls[..place].last().filter(of_thread);
+            let after = self.calls.get(place).filter(of_thread);
+            if before.or(after).is_some() {
+                let is_outside = before.is_none_or(|call| issued >= call.2);
+                times[usize::from(is_outside)] += item.duration().time();
+            }
+        }
+        times
     }
 
     fn with_examples(mut self, context: &Context<'_>) -> Vec<Place> {
@@ -490,6 +528,7 @@ impl Group {
             fixed: None,
             norms: Time::ZERO,
             time: Time::ZERO,
+            of_model: [Time::ZERO; 2],
             bound: Some(Time::ZERO),
             example: Example::default(),
         }

@@ -129,7 +129,7 @@ impl KernelName {
 }
 
 /// What the names of all kernels say, by `KernelId`.
-struct Names(Vec<KernelName>);
+pub(super) struct Names(Vec<KernelName>);
 
 impl Names {
     fn new(items: &Items<'_>) -> Self {
@@ -178,6 +178,7 @@ impl Finder<'_> {
         self.joint_updates();
         self.named_attention(&names);
         self.layouts();
+        self.contractions(Some(&names));
         self.named_chains(&names);
         self.named_casts(&names);
     }
@@ -407,7 +408,7 @@ impl Finder<'_> {
     }
 
     /// Elements that an elementwise kernel of PyTorch works on, by its grid.
-    fn elements_by_grid(&self, names: &Names, position: usize) -> Option<Count> {
+    pub(super) fn elements_by_grid(&self, names: &Names, position: usize) -> Option<Count> {
         let block = self.name_of(names, position).block?;
         Some(Count(self.items.list[position].blocks as f64 * block))
     }

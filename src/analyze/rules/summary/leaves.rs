@@ -5,6 +5,7 @@
 
 use rooflens_analysis::counters::limits::LimitSource;
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::kernels::kernel_sums;
 use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Gain, GainKind, Inline, Part, Quantity, Table};
@@ -58,6 +59,17 @@ pub(super) fn leaves(
     }
     leaves.arrange_by_key(|leaf| std::cmp::Reverse(leaf.time));
     leaves
+}
+
+/// What a title calls the kernels of which only counters say what bounds them.
+pub(super) fn unmeasured(evidence: &Evidence<'_>, leaves: &[Leaf]) -> Option<String> {
+    let largest = leaves.first()?;
+    if largest.is_unmeasured() {
+        return Some(largest.label(evidence));
+    }
+    let unjudged = leaves.iter().filter(|leaf| leaf.lacks_counters);
+    let share: Ratio = unjudged.map(|leaf| leaf.share).sum();
+    (share >= LARGE).then(|| words!(evidence, "no_action.kernels", share = share))
 }
 
 /// Time between measured iterations.
@@ -130,20 +142,58 @@ impl Leaf {
 
     /// Its share of the measured iterations, and why it has no action.
     pub(super) fn sentence(&self, evidence: &Evidence<'_>) -> Vec<Inline> {
+        let part = Inline::code(self.label(evidence));
+        let stage = (evidence.stages.len() > 1).then(|| Inline::strong(&self.stage));
+        if self.lacks_counters {
+            let command = self.command(evidence).map(Inline::Code);
+            return say!(
+                evidence,
+                "no_action.unjudged",
+                part = part,
+                share = self.share,
+                stage = stage,
+                command = command,
+            );
+        }
         say!(
             evidence,
             "no_action.largest",
-            part = Inline::code(self.label(evidence)),
+            part = part,
             share = self.share,
             idle = (!self.is_busy()).then_some(""),
-            stage = (evidence.stages.len() > 1).then(|| Inline::strong(&self.stage)),
+            stage = stage,
             reason = self.reason.as_str(),
         )
     }
 
-    /// What a kernel with most of the time is called, if only counters say what bounds it.
-    pub(super) fn unmeasured(&self, evidence: &Evidence<'_>) -> Option<String> {
-        (self.lacks_counters && self.share >= MOSTLY).then(|| self.label(evidence))
+    /// Whether only counters say what bounds it.
+    pub(super) fn lacks_counters(&self) -> bool {
+        self.lacks_counters
+    }
+
+    /// Whether it is also most of the time.
+    pub(super) fn is_unmeasured(&self) -> bool {
+        self.lacks_counters && self.share >= MOSTLY
+    }
+
+    /// The command of Nsight Compute that profiles a typical launch of its kernel.
+    fn command(&self, evidence: &Evidence<'_>) -> Option<String> {
+        let NodeKind::Work(Work::Kernel(kernel)) = self.kind else {
+            return None;
+        };
+        let (session, facts) = (evidence.session, evidence.facts);
+        let selected = kernel_sums::select(session, facts, Some(&self.stage), usize::MAX)?;
+        let selected = selected.into_iter().find(|row| row.kernel == kernel)?;
+        // What an export shortened is no name.
+        let skip = selected
+            .launches
+            .first()
+            .filter(|_| !selected.function.ends_with("..."))?;
+        let name = kernel_sums::exactly(&selected.function);
+        Some(format!(
+            "ncu --set full --kernel-name-base function --kernel-name 'regex:{name}' \
+             --launch-skip {skip} --launch-count 1 COMMAND"
+        ))
     }
 
     /// Whether page one names it next to actions.

@@ -77,7 +77,7 @@ pub(crate) fn summary(
     let whole = whole::Whole::new(evidence, &actions);
     let figures = figures::figures(evidence, &actions, whole.as_ref());
     let leaves = leaves::leaves(evidence, findings, &actions);
-    let unmeasured = leaves.first().and_then(|leaf| leaf.unmeasured(evidence));
+    let unmeasured = leaves::unmeasured(evidence, &leaves);
     let unexplained = leaves.first().filter(|leaf| leaf.is_notable());
     let mut content = SectionContent {
         conclusion: conclusion::conclusion(
@@ -129,7 +129,7 @@ pub(crate) fn summary(
     // Contended atomics, for one, are no faster on a larger GPU.
     if let Some(faster) = whole
         .as_ref()
-        .filter(|_| unmeasured.is_none())
+        .filter(|_| !leaves.first().is_some_and(Leaf::is_unmeasured))
         .and_then(|whole| faster_gpus(evidence, whole))
     {
         content.blocks.push(Block::Prose(faster));
@@ -345,7 +345,8 @@ fn bottom_line(
     };
     // Where there is nothing at all, the report says what is missing.
     let is_empty = evidence.stages.is_empty() && findings.is_empty();
-    let no_action = (!is_empty).then(|| say!(evidence, "summary.no_action"));
+    let is_judged = !largest.is_some_and(Leaf::lacks_counters);
+    let no_action = (!is_empty && is_judged).then(|| say!(evidence, "summary.no_action"));
     if counters.is_some() {
         // The sentence about counters says the bound class already.
         let is_fault = |finding: &&Finding| !finding.on_measurement && finding.id != BOUND_CLASS;

@@ -15,7 +15,9 @@ use rooflens_session::{Arrange, Ns, PassId, Session};
 use rooflens_units::Ratio;
 
 pub use command::{ENOUGH, command};
-pub use rooflens_stages::selection::{Selected, Window, select, select_of_sums, window, yaml};
+pub use rooflens_stages::selection::{
+    Selected, Window, exactly, select, select_of_sums, window, yaml,
+};
 pub use sums::KernelSum;
 
 /// Share of kernel time in unclassified kernels, or in application kernels, from which on the report says so.

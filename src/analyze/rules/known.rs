@@ -37,7 +37,7 @@ const UNEVEN: f64 = 1.5;
 pub(crate) const UNLIMITED: Time = Time(f64::INFINITY);
 
 /// Names that a finding lists.
-const SHOWN: usize = 3;
+pub(crate) const SHOWN: usize = 3;
 
 /// Idle time of one cause in a stage, or in the loop.
 pub(crate) struct Loss {
@@ -371,6 +371,12 @@ pub(crate) fn loss_of_stage(
     {
         gain.basis
             .insert_str(0, &words!(evidence, "known.extended"));
+    }
+    if let Some(gain) = &mut finding.gain
+        && removed.is_positive()
+        && saved > lost.idle
+    {
+        gain.basis += &words!(evidence, "known.issued", issued = removed);
     }
     if let Some(gain) = &mut finding.gain
         && loss >= lost.most

@@ -481,8 +481,8 @@ fn a_wait_for_a_number_of_elements_is_named_by_its_kernel() {
         finding(&found, "sync-bound").unwrap().2.clone()
     };
     let counts = statement("DeviceReduceSingleTileKernel<NonZeroOp<bool>>");
-    assert!(counts.contains("name=nonzero"), "{counts}");
-    assert!(!statement("axpy").contains("name="));
+    assert!(counts.contains("sites=nonzero"), "{counts}");
+    assert!(!statement("axpy").contains("sites="));
 }
 
 /// Iterations of 1000 µs: after work of the GPU until `until`, four reads of numbers of elements while the host launches

@@ -84,30 +84,18 @@ fn draft(
         .basis(basis)
         .advice(advice)
         .next(next);
+    if replayed.is_some() {
+        let draft = draft.root("root_cause", "root_action_replayed");
+        return draft.only_if("root_if_replayed");
+    }
+    if let Some((_, cause, action, condition)) = ROOTS.iter().find(|root| root.0 == advice) {
+        let draft = draft.root(cause, action);
+        return match *condition {
+            "" => draft,
+            condition => draft.only_if(condition),
+        };
+    }
     match advice {
-        _ if replayed.is_some() => {
-            let draft = draft.root("root_cause", "root_action_replayed");
-            draft.only_if("root_if_replayed")
-        }
-        "advice_graphs" => draft.root("root_cause_graphs", "root_action_graphs"),
-        "advice_waits" => draft.root("root_cause_waits", "root_action_waits"),
-        "advice_cells" => {
-            let draft = draft.root("root_cause_cells", "root_action_cells");
-            draft.only_if("root_if_cells")
-        }
-        "advice_accumulation" => {
-            let draft = draft.root("root_cause_accumulation", "root_action_accumulation");
-            draft.only_if("root_if_accumulation")
-        }
-        "advice_samples" => {
-            let draft = draft.root("root_cause_samples", "root_action_samples");
-            draft.only_if("root_if_samples")
-        }
-        "advice_varying" => {
-            let draft = draft.root("root_cause_varying", "root_action_varying");
-            draft.only_if("root_if_varying")
-        }
-        "advice_parts" => draft.root("root_cause_waits", "root_action_parts"),
         _ if !evidence.platform.pytorch => draft,
         "advice_decode" if !practices::has_static_cache(evidence, stage) => {
             draft.root("root_cause", "root_action_cache")
@@ -118,6 +106,42 @@ fn draft(
         _ => draft.cause_if(true),
     }
 }
+
+/// Cause, action and condition of an advice; without a condition that of the rule holds.
+const ROOTS: [(&str, &str, &str, &str); 7] = [
+    (
+        "advice_graphs",
+        "root_cause_graphs",
+        "root_action_graphs",
+        "",
+    ),
+    ("advice_waits", "root_cause_waits", "root_action_waits", ""),
+    ("advice_parts", "root_cause_waits", "root_action_parts", ""),
+    (
+        "advice_cells",
+        "root_cause_cells",
+        "root_action_cells",
+        "root_if_cells",
+    ),
+    (
+        "advice_accumulation",
+        "root_cause_accumulation",
+        "root_action_accumulation",
+        "root_if_accumulation",
+    ),
+    (
+        "advice_samples",
+        "root_cause_samples",
+        "root_action_samples",
+        "root_if_samples",
+    ),
+    (
+        "advice_varying",
+        "root_cause_varying",
+        "root_action_varying",
+        "root_if_varying",
+    ),
+];
 
 /// The gain, the key of its basis, and host code between the steps, which stays.
 fn gain(

@@ -71,23 +71,24 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let in_calls = idle.pool.causes.sum(&CAUSES).time();
     let calls = of_stage.map(|(_, sync)| sync.calls);
     let wait = name.map(Wait::of);
-    let marked = known::times_by_name(session, &[&idle.sources], &known::WAITS, |_| true);
-    // Reads of which none has most of the time, in a loop: marked ones, and those within operators.
-    let is_mixed = wait.is_none() && is_repeated(idle) && !marked.is_empty();
-    let mut launches = false;
-    if wait == Some(Wait::Value) || is_mixed {
-        // The host computes after the wait as before: what it saves is the wait.
-        let waits = match stage.unprofiled {
-            Some(_) => known::sooner(evidence, stage),
-            None => stage.waits,
-        } * stage.counted;
-        // Where it works for most of that time, its launches are what the GPU waits for.
-        launches = waits < lost.idle * LAUNCHES.rest();
-        if !launches {
-            lost.most = waits;
-        }
+    let mut sites = known::times_by_name(session, &[&idle.sources], &known::WAITS, |_| true);
+    // A loop of reads: of one name, or of several of which none has most of the time.
+    let has_reads = wait.is_none() && !sites.is_empty() || wait == Some(Wait::Value);
+    let is_loop = has_reads && is_repeated(idle);
+    // The host computes after the wait as before: what it saves is the wait.
+    let waits = match stage.unprofiled {
+        Some(_) => known::sooner(evidence, stage),
+        None => stage.waits,
+    } * stage.counted;
+    // Where it works for most of that time, its launches are what the GPU waits for.
+    let launches = is_loop && waits < lost.idle * LAUNCHES.rest();
+    let others = idle_without_waits(evidence, stage);
+    if launches {
+        lost.most = idle.idle().time() - others * stage.counted + lost.issued;
+    } else if is_loop || wait == Some(Wait::Value) {
+        lost.most = waits;
     }
-    let is_wait = keeps_host(wait, idle) && !(is_mixed && launches);
+    let is_wait = keeps_host(wait, idle) && !launches;
     if is_wait {
         lost.most = lost.most.min(stage.waits * stage.counted);
         lost.issued = Time::ZERO;
@@ -95,20 +96,27 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
     loss.finding.is_wait = is_wait;
     if launches {
-        add_all_idle(&mut loss.finding, stage);
+        add_all_idle(&mut loss.finding, stage, stage.unprofiled_idle(others));
     }
-    let name = match wait {
-        Some(Wait::Mask) => {
-            let is_mask = |name: &_| Wait::of(session.text(*name)) == Wait::Mask;
-            loss.names.retain(is_mask);
-            loss.listed(evidence)
-        }
-        None if is_mixed => {
-            loss.names = marked.into_iter().map(|(name, _)| name).collect();
-            loss.listed(evidence)
-        }
-        _ => name.map(|name| vec![Inline::code(name)]),
-    };
+    // A loop goes with all its reads; other advice is about what waits in one way.
+    if let Some(wait) = wait.filter(|_| !launches) {
+        sites.retain(|(site, _)| Wait::of(session.text(*site)) == wait);
+    }
+    let all: Ns = sites.iter().map(|(_, time)| *time).sum();
+    let parts: Vec<_> = sites
+        .iter()
+        .take(known::SHOWN)
+        .map(|(site, time)| {
+            let share = (*time < all).then(|| Ratio::of(*time, all));
+            let site = Inline::code(session.text(*site));
+            say!(evidence, "sync_bound.site", site = site, share = share)
+        })
+        .collect();
+    loss.names = sites.into_iter().map(|(site, _)| site).collect();
+    let comma = Inline::from(evidence.text.comma());
+    let name = loss
+        .listed(evidence)
+        .or_else(|| name.map(|name| vec![Inline::code(name)]));
     let arguments = arguments! {
         idle = loss.idle(),
         occurs = loss.occurs(evidence),
@@ -116,6 +124,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         calls = calls,
         call = call.filter(|_| wait.is_none()),
         around = around.flatten().filter(|_| wait.is_none()),
+        sites = match parts.is_empty() {
+            true => name.clone(),
+            false => Some(parts.join(&comma)),
+        },
         name = name,
     };
     let draft = Draft::new(loss.finding, arguments);
@@ -126,7 +138,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Size) => draft
             .root("root_cause_size", "root_action_size")
             .advice("advice_size"),
-        Some(Wait::Value) | None if launches => draft
+        _ if launches => draft
             .root("root_cause_launches", "root_action_launches")
             .only_if("root_if_launches")
             .basis("basis_launches")
@@ -162,9 +174,9 @@ fn marks_calls(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     (0..ranges.len()).any(is_mark)
 }
 
-/// Raises the bound to all idle time of an iteration: one call on a batch launches next to nothing.
-fn add_all_idle(finding: &mut Finding, stage: &StageLine) {
-    let all = stage.saving_idle(stage.time - stage.busy);
+/// Raises the bound to all idle time of an iteration but `others`: one call on a batch launches next to nothing.
+fn add_all_idle(finding: &mut Finding, stage: &StageLine, others: Time) {
+    let all = stage.saving_idle_within(stage.time - stage.busy - others, stage.idle() - others);
     if let (Some(gain), Some(most)) = (&mut finding.gain, all.gain)
         && gain.kind == most.kind
         && gain.saved_ns < most.saved_ns
@@ -173,6 +185,21 @@ fn add_all_idle(finding: &mut Finding, stage: &StageLine) {
         finding.weight_ns = all.weight_ns;
         finding.severity = all.severity;
     }
+}
+
+/// Profiled idle time of an iteration in nested stages that do not wait: the loop is in none of them.
+fn idle_without_waits(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+    let mut idle_time = Time::ZERO;
+    for nested in &stage.nested {
+        let is_within = evidence.facts.stages[nested.stage].parent == Some(stage.stage);
+        if let Some(idle) = evidence.idle(nested.key()).filter(|_| is_within) {
+            let waits = Lost::of(&idle.sources, &known::WAITS).idle;
+            if waits < idle.pool.time.time() * SHARE {
+                idle_time += idle.idle().time() / stage.counted;
+            }
+        }
+    }
+    idle_time
 }
 
 /// Share of the idle time after waits from which on the host spends it with its own work.

@@ -193,6 +193,20 @@ fn draft(
         once = (once > Ns::ZERO).then(|| Quantity::ns(once)),
         hides = (run - idle >= idle * HIDES).then_some(""),
     };
+    // The wait after which the host works for most of the time.
+    let waits = known::times_by_name(session, &sources, &[Activity::Synchronization], |source| {
+        source.cause == Cause::HostCode
+    });
+    let data_wait = waits.first().filter(|(name, time)| {
+        sync_bound::reads_data(session.text(*name)) && Ratio::of(time.time(), idle) >= COVERED
+    });
+    let is_launching = launches(pairs);
+    let is_part = place.is_some_and(|(_, covered)| covered < WHOLE);
+    // An action on a part saves no more than that.
+    let idle = match place {
+        Some((_, covered)) if is_part && !is_launching && data_wait.is_none() => idle * covered,
+        _ => idle,
+    };
     let finding = match stage {
         // The unprofiled time of a stage holds what the host does in its range before and after its operations.
         Some(stage) if stage.unprofiled.is_some() => {
@@ -210,23 +224,15 @@ fn draft(
         ..finding
     };
     let draft = Draft::new(finding, arguments).next(place.is_none().then_some("next"));
-    if launches(pairs) {
+    if is_launching {
         let root = launching_root(evidence);
         return draft.advice("advice_launching").known_cause(Some(root));
     }
-    // The wait after which the host works for most of the time.
-    let waits = known::times_by_name(session, &sources, &[Activity::Synchronization], |source| {
-        source.cause == Cause::HostCode
-    });
-    let data_wait = waits.first().filter(|(name, time)| {
-        sync_bound::reads_data(session.text(*name)) && Ratio::of(time.time(), idle) >= COVERED
-    });
     let draft = match (data_wait, of_host) {
         (Some((name, _)), _) => draft.known_cause(Some(data_root(evidence, *name))),
-        _ if place.is_some_and(|(_, covered)| covered < WHOLE) => {
-            draft.root("root_cause_part", "root_action")
-        }
+        _ if is_part => draft.root("root_cause_part", "root_action"),
         _ if place.is_some() => draft.cause_if(true),
+        (None, None) if cause == Cause::Sync => draft.root("root_cause_wait", "root_action_wait"),
         (None, None) => draft,
         (None, Some(_)) if !is_next => draft.root("root_cause_behind", "root_action_behind"),
         // Code of the user, not of PyTorch's backward.

@@ -7,11 +7,12 @@ use crate::launching::{is_many, leaves_host_code, waits};
 use crate::pauses;
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::{StageLine, Workload, workload};
+use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::idle::line::OCCURS;
 use rooflens_analysis::time::idle::{Cause, Source, StageIdle};
 use rooflens_document::{Finding, Inline};
 use rooflens_schemas::ranges::DATA_LOADER;
-use rooflens_session::StrId;
+use rooflens_session::{Ns, StrId};
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -26,6 +27,9 @@ const SHARE: Ratio = Ratio(0.05);
 
 /// Part of the host code of the longest gaps in the data loader from which on it is the cause.
 const LOADER: Ratio = Ratio(0.5);
+
+/// Part of the host code from which on a loader, a range or a function is all of it.
+const WHOLE: Ratio = Ratio(0.9);
 
 /// Calls of the operating system that are named, and their least share of the time in such calls.
 const SHOWN_CALLS: usize = 3;
@@ -89,6 +93,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         covers = place.map(|place| place.share),
         sampled = evidence.sampled(idle),
     };
+    let is_launched = is_code && is_many(evidence, stage, idle);
+    // The action names a part: it saves no more than that.
+    let named = loader.or(place.filter(|_| !is_launched).map(|place| place.share));
+    let saved = saved * named.filter(|share| *share < WHOLE).unwrap_or(Ratio::ONE);
     let bound = (saved, stage.unprofiled_idle(saved));
     let finding = Finding {
         query: evidence.query(stage, idle, Cause::HostCode),
@@ -107,7 +115,6 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         let advice = say!(evidence, "host_pauses.advice_loader");
         return Some(draft.advice(advice).known_cause(Some(root)));
     }
-    let is_launched = is_code && is_many(evidence, stage, idle);
     let draft = match place {
         Some(_) if !is_launched => draft.root("root_cause_place", "root_action_place"),
         _ if !is_code => draft
@@ -116,6 +123,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         _ if is_launched && waits(evidence, stage) => draft.root("root_cause", "root_action_waits"),
         _ if is_code && leaves_host_code(evidence, stage) => {
             draft.root("root_cause", "root_action_steps")
+        }
+        _ if is_code && loads(idle) => draft
+            .root("root_cause_loading", "root_action_loading")
+            .only_if("root_if_loading"),
+        _ if is_code && is_of_copies(evidence, stage) => {
+            draft.root("root_cause_copies", "root_action_copies")
         }
         _ => draft.cause_if(is_launched),
     };
@@ -175,6 +188,25 @@ fn caller(evidence: &Evidence<'_>, place: Source) -> Option<StrId> {
         Source::Operator(name) => evidence.session.caller(name),
         _ => None,
     }
+}
+
+/// Whether most of the host code of the longest gaps comes right before code is loaded: it makes that code.
+fn loads(idle: &StageIdle) -> bool {
+    let (mut code, mut loading) = (Ns::ZERO, Ns::ZERO);
+    for gap in &idle.longest {
+        let times = &gap.gap.times;
+        code += times.of(Cause::HostCode);
+        if times.of(Cause::FirstUse) > Ns::ZERO {
+            loading += times.of(Cause::HostCode);
+        }
+    }
+    loading > code / 2
+}
+
+/// Whether most operations of a stage are copies.
+fn is_of_copies(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let work = evidence.work(stage.key());
+    work.is_some_and(|work| 2 * work.classes[KernelClass::Copy as usize].0 > work.operations())
 }
 
 /// The part of the host code of the longest gaps in which the loop waits for PyTorch's data loader.

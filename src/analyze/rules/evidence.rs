@@ -566,6 +566,20 @@ impl<'a> Evidence<'a> {
         times
     }
 
+    /// The same without the stages that the CPU bounds: it cannot launch sooner what follows a shorter kernel.
+    pub(crate) fn limiting_kernels(&self) -> BTreeMap<KernelId, Time> {
+        let mut times = self.loop_kernels();
+        let iterations = self.iterations_of_kernels();
+        let bounded = self.stages.iter().filter(|stage| stage.is_host_bound);
+        for work in bounded.filter_map(|stage| self.work(stage.kernels)) {
+            for (kernel, _, time) in &work.kernels {
+                let of_loop = times.entry(*kernel).or_default();
+                *of_loop = (*of_loop - time.time() * iterations).max(Time::ZERO);
+            }
+        }
+        times
+    }
+
     /// Iterations of the primary pass ÷ those of the pass that shows the kernels, in the stage that takes longest.
     fn iterations_of_kernels(&self) -> Ratio {
         let stages = self.stages.iter();
@@ -588,7 +602,7 @@ impl<'a> Evidence<'a> {
 
     /// A finding about these kernels in the measured loop, each with the share of its time that it could save.
     pub(crate) fn saving(&self, kernels: &[(&KernelSum, Ratio)]) -> Finding {
-        let times = self.loop_kernels();
+        let times = self.limiting_kernels();
         let mut parts = Vec::new();
         for (sum, share) in kernels {
             if let Some(time) = times.get(&sum.kernel) {

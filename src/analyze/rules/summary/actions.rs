@@ -216,9 +216,9 @@ fn effect<'a>(evidence: &'a Evidence<'_>, finding: &Finding, kind: GainKind) -> 
 
 /// What is saved of an iteration of each stage if this is saved of kernels of the loop.
 fn saved_kernels(evidence: &Evidence<'_>, loop_parts: &[(Part, Time)]) -> StageParts {
-    let times = evidence.loop_kernels();
+    let times = evidence.limiting_kernels();
     let mut of_stages = Vec::new();
-    for stage in &evidence.stages {
+    for stage in evidence.stages.iter().filter(|stage| !stage.is_host_bound) {
         let Some(work) = evidence.work(stage.kernels) else {
             continue;
         };

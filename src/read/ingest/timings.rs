@@ -64,6 +64,8 @@ const WORKLOAD_KEYS: &[&str] = &["batch", "prompt", "new", "repeats"];
 struct Stage<'a> {
     name: &'a str,
     milliseconds: &'a [Value],
+    /// Times of repeats that do not count.
+    excluded: Option<&'a Value>,
     steps: Size<'a>,
     batch: Size<'a>,
     tokens: Size<'a>,
@@ -211,6 +213,7 @@ fn versioned_stage<'a>(name: &'a str, stage: &'a Value) -> Option<Stage<'a>> {
     Some(Stage {
         name,
         milliseconds: stage.get("ms")?.as_array()?,
+        excluded: stage.get("left_out_ms"),
         steps: stage.get("steps"),
         batch: stage.get("batch"),
         tokens: stage.get("tokens"),
@@ -226,6 +229,7 @@ fn flat_stage<'a>(key: &'a str, value: &'a Value, new: Size<'a>) -> Option<Stage
     Some(Stage {
         name,
         milliseconds,
+        excluded: None,
         steps: new.filter(|_| name == "decode"),
         batch: None,
         tokens: None,
@@ -259,17 +263,22 @@ fn add_stage(
             diagnostics.push(diagnostic.artifact(&file.path));
         }
     }
+    let excluded = stage
+        .excluded
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
+    let excluded: Vec<Ns> = excluded.take(room as usize).filter_map(duration).collect();
+    if !excluded.is_empty() {
+        session.excluded_repeats.push((artifact, name, excluded));
+    }
     for (repeat, value) in stage.milliseconds.iter().enumerate() {
         if repeat as u64 >= room {
             diagnostics
                 .push(IngestError::from(IngestErrorKind::Budget).into_diagnostic(&file.path));
             break;
         }
-        let nanoseconds = value
-            .as_f64()
-            .map(|ms| ms * 1e6)
-            .filter(|ns| (0.0..1e18).contains(ns));
-        let (Some(nanoseconds), Ok(number)) = (nanoseconds, u32::try_from(repeat)) else {
+        let (Some(duration), Ok(number)) = (duration(value), u32::try_from(repeat)) else {
             let message = format!("a repeat of {} is not a time and is left out", stage.name);
             let diagnostic = Diagnostic::new(Severity::DataLoss, "timings/value", message);
             diagnostics.push(diagnostic.artifact(&file.path));
@@ -278,7 +287,7 @@ fn add_stage(
         session.timings.push(Timing {
             stage: name,
             repeat: number,
-            duration: Ns(nanoseconds.round() as i64),
+            duration,
             steps: size_at(stage.steps, repeat),
             batch: size_at(stage.batch, repeat),
             tokens: size_at(stage.tokens, repeat),
@@ -288,6 +297,12 @@ fn add_stage(
             profiled,
         });
     }
+}
+
+fn duration(milliseconds: &Value) -> Option<Ns> {
+    let nanoseconds = milliseconds.as_f64()? * 1e6;
+    let is_time = (0.0..1e18).contains(&nanoseconds);
+    is_time.then(|| Ns(nanoseconds.round() as i64))
 }
 
 /// True if a profiler ran in the pass of a file, where the manifest or the layout of captures tells.
@@ -562,6 +577,9 @@ mod tests {
         let mut session = Session::default();
         let diagnostics = import(&TIMINGS, "baseline", text, &mut session);
         assert_eq!(session.timings.duration, [Ns(3_500_000)]);
+        let excluded = session.excluded_repeats.iter();
+        let excluded: Vec<&[Ns]> = excluded.map(|(.., times)| times.as_slice()).collect();
+        assert_eq!(excluded, [[Ns(90_000_000)]]);
         assert_eq!(
             diagnostics
                 .iter()

@@ -96,6 +96,8 @@ pub struct Session {
     pub profile_reports: ProfileReports,
     /// Unprofiled repeats.
     pub timings: Timings,
+    /// Artifact, stage and durations of the repeats that the capture program excluded from the timings as warm-up.
+    pub excluded_repeats: Vec<(StrId, StrId, Vec<crate::Ns>)>,
     /// Runs of the whole command.
     pub command_runs: CommandRuns,
     /// Measured ceilings.

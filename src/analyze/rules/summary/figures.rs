@@ -12,7 +12,7 @@ use crate::stage::StageLine;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::{Inline, Quantity, Severity};
-use rooflens_session::Arrange;
+use rooflens_session::{Arrange, Ns};
 use rooflens_stats::Level;
 use rooflens_units::{Count, Ratio, Time};
 
@@ -361,12 +361,21 @@ impl<'a> Request<'a> {
         for timed in &timed {
             let series = timed.series;
             now += timed.time();
-            let later = timed.time() - series.typical();
-            first = match (first, first_repeat(series)) {
-                (Some(first), Some(repeat)) => Some(first + repeat + later),
+            let excluded = excluded_repeats(evidence, series);
+            let early = match excluded {
+                [] => first_repeat(series).map(|repeat| repeat - series.typical()),
+                _ => Some(
+                    excluded
+                        .iter()
+                        .map(|time| time.time() - series.typical())
+                        .sum(),
+                ),
+            };
+            first = match (first, early) {
+                (Some(first), Some(early)) => Some(first + timed.time() + early),
                 _ => None,
             };
-            is_cold |= series.repeats.iter().any(|repeat| repeat.is_cold());
+            is_cold |= !excluded.is_empty() || series.repeats.iter().any(|repeat| repeat.is_cold());
         }
         Some(Self {
             timed,
@@ -601,6 +610,14 @@ fn least(evidence: &Evidence<'_>, timed: &Timed<'_>) -> Option<Time> {
         .unprofiled_utilization(timed.stage)?
         .least_share()?;
     (share < Ratio::ONE).then_some(timed.time() * share)
+}
+
+/// Repeats before the first one of a series, which the capture program excluded.
+fn excluded_repeats<'a>(evidence: &'a Evidence<'_>, series: &Series) -> &'a [Ns] {
+    let mut excluded = evidence.session.excluded_repeats.iter();
+    let of_series = excluded
+        .find(|(artifact, stage, _)| (*artifact, *stage) == (series.artifact, series.stage));
+    of_series.map_or(&[], |(.., times)| times)
 }
 
 /// Time of the first repeat.

@@ -275,7 +275,7 @@ pub(super) fn limit(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> 
 }
 
 /// The two levels of the unprofiled times of a stage, or of its steps, with their counts: the mean of both is shown.
-fn levels(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
+pub(super) fn levels(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
     let series = evidence.unprofiled_series(stage)?;
     let steps = series.steps.filter(|_| stage.is_decode()).unwrap_or(1);
     let [low, high] = series.levels?;

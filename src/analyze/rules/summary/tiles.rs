@@ -104,6 +104,10 @@ fn time(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Tile {
         .iter()
         .any(|(stage, _)| stage.unprofiled.is_none());
     let is_modeled = whole.kind == Kind::Loop && figures::is_modeled(evidence);
+    let levels = match whole.stages.as_slice() {
+        [(stage, _)] if whole.kind != Kind::Loop => figures::levels(evidence, stage),
+        _ => None,
+    };
     Tile {
         label: words!(
             evidence,
@@ -112,6 +116,7 @@ fn time(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Tile {
             steps = whole.steps.map(Quantity::count),
             profiled = is_profiled.then_some(""),
             modeled = is_modeled.then_some(""),
+            levels = levels,
         ),
         now: whole.now.into(),
         others,

@@ -28,6 +28,9 @@ const BETWEEN_LAUNCHES: [&str; 9] = [
 /// The rule about kernels that get shorter, and need as many launches.
 const SHORTER: &str = "no-kv-cache";
 
+/// The rule about transfers that kernels could hide, unless another cause is known.
+const EXPOSED: &str = "exposed-copies";
+
 /// The rule about kernels between GEMMs.
 const FUSIBLE: &str = "low-mfu";
 
@@ -44,6 +47,8 @@ struct Saved {
     unknown: Time,
     /// The same of kernels that can be fused, which are none of the optimizer.
     fusible: Time,
+    /// The most of transfers that other work hides.
+    hidden: Time,
     /// The sum of their bounds.
     sum: Time,
 }
@@ -60,7 +65,13 @@ impl Saved {
             return;
         };
         self.sum += gain.saved_ns;
-        self.add_parts(&finding.parts);
+        let is_hidden = finding.id == EXPOSED && finding.root.is_none();
+        for part in &finding.parts {
+            match part {
+                (Part::Copies, saved) if is_hidden => self.hidden = self.hidden.max(*saved),
+                _ => self.add_parts(std::slice::from_ref(part)),
+            }
+        }
         let rest = (gain.saved_ns - sum(&finding.parts)).max(Time::ZERO);
         // Work of no known part is of operations; what is beyond them is idle time.
         let is_work = gain.kind == GainKind::Work && finding.parts.is_empty();
@@ -107,6 +118,9 @@ impl Saved {
             }
         }
         let others = kernels.max(groups).max(self.unknown).max(fusible) + transfers;
+        // Nothing is hidden behind work that goes.
+        let rest = (work - others - self.hidden).max(Time::ZERO);
+        let others = others + (self.hidden - transfers).max(Time::ZERO).min(rest);
         match calls.is_positive() {
             true => calls + others * Ratio::of(work - calls, work),
             false => others,

@@ -232,6 +232,29 @@ fn what_operations_still_take_stays() {
     assert_eq!(last, ["50"]);
 }
 
+/// An iteration of 1000 ns without idle time: 750 of kernels, 250 of copies that they could hide. Without 600 of the kernels
+/// only 150 hide a copy: the 250 of copies stay.
+#[test]
+fn work_that_goes_hides_no_copies() {
+    let mut made = decode();
+    (made.stages[0].busy, made.stages[0].busy_share) = (Time(1000.0), Ratio::ONE);
+    let grids = shortens(
+        "small-grids",
+        GainKind::Work,
+        600.0,
+        &[(Part::Kernel(0), 600.0)],
+    );
+    let copies = shortens(
+        "exposed-copies",
+        GainKind::Work,
+        250.0,
+        &[(Part::Copies, 250.0)],
+    );
+    let content = summary(&made.evidence(), &[grids, copies]);
+    assert_eq!(column(&content, "summary_figures", "after_1"), ["400"]);
+    assert_eq!(column(&content, "summary_figures", "after_2"), ["250"]);
+}
+
 /// An iteration of 1000 ns is idle for 900, and the host needs 250 to issue its launches. Two causes between launches take 500
 /// and 400: 250 stay. A cause of 800 alone leaves 200, and launches as one graph leave what operations take.
 #[test]

@@ -32,8 +32,8 @@ pub(super) struct Coverage {
 /// Share of the captured time below which it is the first caveat.
 const LOW: Ratio = Ratio(0.9);
 
-/// What the figures are about, where the capture has a timeline.
-pub(super) fn coverage(evidence: &Evidence<'_>) -> Coverage {
+/// What the figures are about, where the capture has a timeline. Those of the loop hold the time between iterations.
+pub(super) fn coverage(evidence: &Evidence<'_>, is_loop: bool) -> Coverage {
     let Ok(idle) = evidence.results.idle() else {
         return Coverage::default();
     };
@@ -53,15 +53,18 @@ pub(super) fn coverage(evidence: &Evidence<'_>) -> Coverage {
             count = count
         ));
     }
+    let is_covered = |phase: Phase| phase.is_measured() || is_loop && phase.is_between_measured();
+    let covered = account.of_phases().filter(|(phase, _)| is_covered(*phase));
+    let covered = covered.map(|(_, time)| time).sum::<Ns>();
     Coverage {
         caveats,
-        line: Some(sentence(evidence, account)),
-        is_low: Ratio::of(account.measured(), account.total()) < LOW,
+        line: Some(sentence(evidence, account, covered, is_loop)),
+        is_low: Ratio::of(covered, account.total()) < LOW,
     }
 }
 
 /// The share of the captured time that the figures are about, and what the rest is.
-fn sentence(evidence: &Evidence<'_>, account: &Account) -> Vec<Inline> {
+fn sentence(evidence: &Evidence<'_>, account: &Account, covered: Ns, is_loop: bool) -> Vec<Inline> {
     let total = account.total();
     let mut parts = Vec::new();
     let mut add = |key: &str, is_part: &dyn Fn(Phase) -> bool| {
@@ -80,7 +83,7 @@ fn sentence(evidence: &Evidence<'_>, account: &Account) -> Vec<Inline> {
         phase == Phase::BeforeStages
     });
     add("summary.coverage_between", &|phase| {
-        matches!(phase, Phase::Between { .. })
+        matches!(phase, Phase::Between { .. }) && !(is_loop && phase.is_between_measured())
     });
     add("summary.coverage_warmup", &|phase| {
         is_of(phase, &[Iterations::Warmup, Iterations::ColdStart])
@@ -98,7 +101,7 @@ fn sentence(evidence: &Evidence<'_>, account: &Account) -> Vec<Inline> {
     say!(
         evidence,
         "summary.coverage",
-        measured = Quantity::from(Ratio::of(account.measured(), total)),
+        measured = Quantity::from(Ratio::of(covered, total)),
         total = Quantity::ns(total),
         parts = (!parts.is_empty()).then(|| parts.join(evidence.text.comma())),
         largest = largest.as_ref().map(|(work, _)| Inline::code(work)),

@@ -134,7 +134,10 @@ pub(crate) fn summary(
     {
         content.blocks.push(Block::Prose(faster));
     }
-    let mut caveats = limits(evidence, findings, &actions);
+    let is_loop = whole
+        .as_ref()
+        .is_some_and(|whole| whole.kind == whole::Kind::Loop);
+    let mut caveats = limits(evidence, findings, &actions, is_loop);
     let shown = shown_caveats(&actions);
     content.caveats = caveats.split_off(caveats.len().min(shown));
     if !caveats.is_empty() {
@@ -713,8 +716,13 @@ fn shown_caveats(actions: &[Action<'_>]) -> usize {
 }
 
 /// How far the figures carry.
-fn limits(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) -> Sentences {
-    let coverage = coverage::coverage(evidence);
+fn limits(
+    evidence: &Evidence<'_>,
+    findings: &[Finding],
+    actions: &[Action<'_>],
+    is_loop: bool,
+) -> Sentences {
+    let coverage = coverage::coverage(evidence, is_loop);
     let mut sentences = coverage.caveats;
     sentences.extend(passes::caveat(evidence));
     sentences.extend(remarks(findings, true));

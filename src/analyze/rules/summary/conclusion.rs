@@ -1,6 +1,7 @@
 //! The title of a report: what ran, what limits it, and how much faster it can be on the same GPU.
 
 use super::actions::{self, Action, Effect};
+use super::confidence;
 use super::leaves::Leaf;
 use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
@@ -30,7 +31,7 @@ pub(super) fn conclusion(
     let limited = whole.and_then(|whole| {
         let saved = Ratio::of(whole.now - whole.best(), whole.now);
         let most = largest.and_then(|leaf| leaf.most(evidence, saved));
-        match (largest_action(whole, actions), most) {
+        match (largest_action(evidence, whole, actions), most) {
             // Actions are about the smaller part of the time.
             (Some(_), Some(most)) => Some(most),
             (Some(action), None) => Some(limited(evidence, whole, action)),
@@ -57,12 +58,18 @@ pub(super) fn conclusion(
     ))
 }
 
-/// The action with the largest part of the factor.
-fn largest_action<'a, 'b>(whole: &Whole<'_>, actions: &'a [Action<'b>]) -> Option<&'a Action<'b>> {
+/// The action with the largest part of the factor, weighted by confidence as their order is.
+fn largest_action<'a, 'b>(
+    evidence: &Evidence<'_>,
+    whole: &Whole<'_>,
+    actions: &'a [Action<'b>],
+) -> Option<&'a Action<'b>> {
     let (mut before, mut most, mut largest) = (whole.now, Time::ZERO, actions.first());
     for (action, after) in actions.iter().zip(&whole.after) {
-        if before - *after > most {
-            (most, largest) = (before - *after, Some(action));
+        let (confidence, _) = confidence::of_action(evidence, action);
+        let expected = (before - *after) * confidence.weight();
+        if expected > most {
+            (most, largest) = (expected, Some(action));
         }
         before = *after;
     }

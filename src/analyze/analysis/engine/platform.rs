@@ -28,7 +28,12 @@ pub struct Platform {
     pub pytorch: bool,
     /// `torch.compile` made some of it: kernels have the names that its Inductor gives, or the capture program saw it.
     pub compiled: bool,
+    /// A process is a Python without `torch.compile`, which needs 3.8.
+    pub is_old_python: bool,
 }
+
+/// Parts of names of executables of Python before 3.8.
+const OLD_PYTHON: [&str; 3] = ["python2", "python3.6", "python3.7"];
 
 /// Parts of names of kernels that PyTorch or its compiler made.
 const PYTORCH_KERNELS: [&str; 5] = ["at::", "c10::", "torch", "triton_", "pytorch_flash"];
@@ -53,6 +58,7 @@ impl Platform {
             capability,
             pytorch: is_pytorch(session),
             compiled: is_compiled(session),
+            is_old_python: is_old_python(session),
         }
     }
 
@@ -111,6 +117,15 @@ fn is_pytorch(session: &Session) -> bool {
             .key
             .iter()
             .any(|key| session.text(*key) == "PyTorch")
+}
+
+fn is_old_python(session: &Session) -> bool {
+    let mut names = session
+        .processes
+        .name
+        .iter()
+        .map(|name| session.text(*name));
+    names.any(|name| OLD_PYTHON.iter().any(|part| name.contains(part)))
 }
 
 fn is_compiled(session: &Session) -> bool {

@@ -40,7 +40,10 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     drafts.extend(above_peak(evidence, stages, "MBU", StageUtilization::mbu));
     drafts.extend(above_one(evidence, work, flops));
     drafts.extend(without_peak(evidence, stages));
-    drafts.extend(other_types(evidence));
+    // Without an MFU nothing divides by the peak.
+    if !flops.is_empty() || stages.iter().any(|stage| stage.mfu().is_ok()) {
+        drafts.extend(other_types(evidence));
+    }
     drafts.extend(beaten(evidence));
     Outcome::of_drafts(drafts)
 }

@@ -27,7 +27,7 @@ use crate::time::stage_busy;
 use crate::{launching, pauses};
 use rooflens_analysis::counters::limits::{KernelLimit, Reason};
 use rooflens_analysis::counters::ncu::bound::{self, Bound};
-use rooflens_analysis::engine::classify::ClassGroup;
+use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::repeats::is_repeating;
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_document::{
@@ -311,14 +311,18 @@ fn transfers(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
     }
 }
 
-/// Share of the GPU time of a stage in kernels that other grids would shorten.
+/// Share of the GPU time of a stage in kernels that leave most SMs empty. GEMMs of few blocks read weights, which a GPU with
+/// more bandwidth does faster.
 fn small_grids(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
     let Some(limits) = evidence.limits(stage) else {
         return Ratio::ZERO;
     };
-    let is_small = |kernel: &&KernelLimit| {
-        let mut causes = kernel.causes.iter();
-        causes.any(|cause| cause.reason == Reason::SmallGrid)
+    let identities = &evidence.facts.identities;
+    let is_small = |limit: &&KernelLimit| {
+        let mut causes = limit.causes.iter();
+        let class = limit.kernel.map(|kernel| identities[kernel.index()].class);
+        let is_matrix_work = class.is_some_and(KernelClass::is_matrix_work);
+        causes.any(|cause| cause.reason == Reason::SmallGrid) || limit.is_small() && !is_matrix_work
     };
     let small = limits.kernels.iter().filter(is_small);
     let time: Ns = small.map(|kernel| kernel.now).sum();

@@ -299,9 +299,10 @@ impl Remedy {
             AUTOCAST if !trains => AUTOCAST_INFERENCE,
             code => code,
         };
-        let is_compiled = evidence.platform.compiled && code.contains("torch.compile(");
+        let compiles = code.contains("torch.compile(");
+        let is_compiled = evidence.platform.compiled && compiles;
         // What is compiled already needs another mode, not a second call.
-        if is_compiled && code == COMPILE {
+        if is_compiled && code == COMPILE || compiles && evidence.platform.is_old_python {
             return None;
         }
         let head = if is_compiled { CHANGED } else { "" };

@@ -82,10 +82,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     } * stage.counted;
     // Where it works for most of that time, its launches are what the GPU waits for.
     let launches = is_loop && waits < lost.idle * LAUNCHES.rest();
-    let others = idle_without_waits(evidence, stage);
-    if launches {
-        lost.most = idle.idle().time() - others * stage.counted + lost.issued;
-    } else if is_loop || wait == Some(Wait::Value) {
+    if !launches && (is_loop || wait == Some(Wait::Value)) {
         lost.most = waits;
     }
     let is_wait = keeps_host(wait, idle) && !launches;
@@ -96,7 +93,13 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
     loss.finding.is_wait = is_wait;
     if launches {
-        add_all_idle(&mut loss.finding, stage, stage.unprofiled_idle(others));
+        let others = idle_without_waits(evidence, stage);
+        bound_loop(
+            &mut loss.finding,
+            stage,
+            others,
+            lost.issued / stage.counted,
+        );
     }
     // A loop goes with all its reads; other advice is about what waits in one way.
     if let Some(wait) = wait.filter(|_| !launches) {
@@ -174,12 +177,14 @@ fn marks_calls(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     (0..ranges.len()).any(is_mark)
 }
 
-/// Raises the bound to all idle time of an iteration but `others`: one call on a batch launches next to nothing.
-fn add_all_idle(finding: &mut Finding, stage: &StageLine, others: Time) {
-    let all = stage.saving_idle_within(stage.time - stage.busy - others, stage.idle() - others);
+/// Sets the bound of a loop: its operations, and all idle time of an iteration but that of `others`. One call on a batch
+/// launches next to nothing.
+fn bound_loop(finding: &mut Finding, stage: &StageLine, others: Time, issued: Time) {
+    let idle = stage.time - stage.busy - others;
+    let most = stage.unprofiled_idle(idle) + issued;
+    let all = stage.saving_idle_within(idle + issued, most);
     if let (Some(gain), Some(most)) = (&mut finding.gain, all.gain)
         && gain.kind == most.kind
-        && gain.saved_ns < most.saved_ns
     {
         gain.saved_ns = most.saved_ns;
         finding.weight_ns = all.weight_ns;

@@ -13,7 +13,7 @@ use rooflens_analysis::time::idle::sources::Sources;
 use rooflens_analysis::time::idle::{Activity, Cause};
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_schemas::StageKind;
-use rooflens_session::{Arrange, Ns, ProcessId, StrId};
+use rooflens_session::{Arrange, Ns, ProcessId, Session, StrId};
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -193,13 +193,7 @@ fn draft(
         once = (once > Ns::ZERO).then(|| Quantity::ns(once)),
         hides = (run - idle >= idle * HIDES).then_some(""),
     };
-    // The wait after which the host works for most of the time.
-    let waits = known::times_by_name(session, &sources, &[Activity::Synchronization], |source| {
-        source.cause == Cause::HostCode
-    });
-    let data_wait = waits.first().filter(|(name, time)| {
-        sync_bound::reads_data(session.text(*name)) && Ratio::of(time.time(), idle) >= COVERED
-    });
+    let data_wait = data_wait(session, &sources, idle);
     let is_launching = launches(pairs);
     let is_part = place.is_some_and(|(_, covered)| covered < WHOLE);
     // An action on a part saves no more than that.
@@ -229,7 +223,7 @@ fn draft(
         return draft.advice("advice_launching").known_cause(Some(root));
     }
     let draft = match (data_wait, of_host) {
-        (Some((name, _)), _) => draft.known_cause(Some(data_root(evidence, *name))),
+        (Some(name), _) => draft.known_cause(Some(data_root(evidence, name))),
         _ if is_part => draft.root("root_cause_part", "root_action"),
         _ if place.is_some() => draft.cause_if(true),
         (None, None) if cause == Cause::Sync => draft.root("root_cause_wait", "root_action_wait"),
@@ -242,6 +236,16 @@ fn draft(
         (None, Some(_)) => draft.root("root_cause_inside", "root_action_shorten"),
     };
     draft.advice(advice(cause, workload(stages[pair.to].kind)))
+}
+
+/// The wait for data after which the host works for most of the idle time.
+fn data_wait(session: &Session, sources: &[&Sources], idle: Time) -> Option<StrId> {
+    let waits = known::times_by_name(session, sources, &[Activity::Synchronization], |source| {
+        source.cause == Cause::HostCode
+    });
+    let (name, time) = *waits.first()?;
+    let is_most = Ratio::of(time.time(), idle) >= COVERED;
+    (is_most && sync_bound::reads_data(session.text(name))).then_some(name)
 }
 
 /// Idle time that nothing else explains: it has no name, does not happen once, and waits before it do not cause it.

@@ -9,6 +9,7 @@ use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline};
 use rooflens_schemas::marks;
+use rooflens_session::StrId;
 use rooflens_stats::median;
 use rooflens_units::{Ns, Ratio, Time};
 
@@ -105,18 +106,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     if let Some(wait) = wait.filter(|_| !launches) {
         sites.retain(|(site, _)| Wait::of(session.text(*site)) == wait);
     }
-    let all: Ns = sites.iter().map(|(_, time)| *time).sum();
-    let parts: Vec<_> = sites
-        .iter()
-        .take(known::SHOWN)
-        .map(|(site, time)| {
-            let share = (*time < all).then(|| Ratio::of(*time, all));
-            let site = Inline::code(session.text(*site));
-            say!(evidence, "sync_bound.site", site = site, share = share)
-        })
-        .collect();
+    let parts = parts(evidence, &sites);
     loss.names = sites.into_iter().map(|(site, _)| site).collect();
-    let comma = Inline::from(evidence.text.comma());
     let name = loss
         .listed(evidence)
         .or_else(|| name.map(|name| vec![Inline::code(name)]));
@@ -127,10 +118,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         calls = calls,
         call = call.filter(|_| wait.is_none()),
         around = around.flatten().filter(|_| wait.is_none()),
-        sites = match parts.is_empty() {
-            true => name.clone(),
-            false => Some(parts.join(&comma)),
-        },
+        sites = parts.or_else(|| name.clone()),
         name = name,
     };
     let draft = Draft::new(loss.finding, arguments);
@@ -162,6 +150,24 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
             .advice("advice_operators"),
         Some(Wait::All) | None => draft,
     }
+}
+
+/// The calls with most of the idle time, each with its part of it.
+fn parts(evidence: &Evidence<'_>, sites: &[(StrId, Ns)]) -> Option<Vec<Inline>> {
+    let all: Ns = sites.iter().map(|(_, time)| *time).sum();
+    let mut parts = Vec::new();
+    for (site, time) in sites.iter().take(known::SHOWN) {
+        let share = (*time < all).then(|| Ratio::of(*time, all));
+        let site = Inline::code(evidence.session.text(*site));
+        parts.push(say!(
+            evidence,
+            "sync_bound.site",
+            site = site,
+            share = share
+        ));
+    }
+    let comma = Inline::from(evidence.text.comma());
+    (!parts.is_empty()).then(|| parts.join(&comma))
 }
 
 /// Whether the capture program marked waiting calls of Python in the pass of a stage: a wait without a mark is then within an

@@ -7,7 +7,7 @@ use crate::testing::trace;
 use crate::{Facts, Options, Results};
 use rooflens_hardware::Hardware;
 
-const ADD: &str = "vectorized_elementwise_kernel";
+pub(super) const ADD: &str = "vectorized_elementwise_kernel";
 pub(super) const SUM: &str = "reduce_kernel";
 pub(super) const COPY: &str = "direct_copy_kernel";
 pub(super) const INDEX: &str = "index_elementwise_kernel";
@@ -51,7 +51,7 @@ pub(super) fn of_step(steps: &[Step<'_>]) -> Place {
 }
 
 /// Kinds of groups, their number, and their kernels.
-fn kinds(place: &Place) -> Vec<(ChainKind, f64, f64)> {
+pub(super) fn kinds(place: &Place) -> Vec<(ChainKind, f64, f64)> {
     let groups = place.groups.iter();
     groups
         .map(|group| (group.kind, group.chains.0, group.kernels.0))
@@ -144,49 +144,6 @@ fn small_tensors_stay_in_the_cache() {
     let place = of_step(&[("aten::add [[512,64],[512,64]] float", ADD, 10); 4]);
     // No kernel is shorter than 1 µs.
     assert_eq!(place.groups[0].saved(), Some(Time(39_000.0)));
-}
-
-/// 4096 · 4096 · 128 products are 4.295 GFLOPs: 8.68 µs at 494.7 TFLOP/s in TF32.
-#[test]
-fn a_sum_of_broadcast_products_is_a_gemm() {
-    let product = "aten::mul [[4096,1,128],[1,4096,128]] float";
-    let sum = ("aten::sum [[4096,4096,128]] float", SUM, 4_000);
-    let place = of_step(&[(product, ADD, 5_000), sum]);
-    assert_eq!(kinds(&place), [(ChainKind::Contraction, 1.0, 2.0)]);
-    let bound = place.groups[0].bound.unwrap();
-    assert!(near(bound, 8.68), "{bound:?}");
-    // The gradient of a scale multiplies tensors of the same size, and that of its input broadcasts.
-    let full = "aten::mul [[4096,4096,128],[4096,4096,128]] float";
-    let scaled = "aten::mul [[4096,4096,128],[128]] float";
-    let gradients = of_step(&[(full, ADD, 5_000), (scaled, ADD, 5_000), sum]);
-    let mut groups = gradients.groups.iter();
-    assert!(groups.all(|group| group.kind != ChainKind::Contraction));
-    // 16.8 MB stay in the cache.
-    let small = of_step(&[
-        ("aten::mul [[256,1,64],[1,256,64]] float", ADD, 10),
-        ("aten::sum [[256,256,64]] float", SUM, 10),
-    ]);
-    assert_eq!(small.groups, []);
-}
-
-/// Four kernels of 2^29 products each, 8.59 GB in all, which take at least 2564 µs to read.
-#[test]
-fn names_show_sums_of_broadcast_products() {
-    const SUMS: &str = "at::native::reduce_kernel<512,at::native::sum_functor<float,float,float>>";
-    let saved = |product: &'static str, time: i64| {
-        let products = [(product, 2_097_152, 1_300); 4];
-        let groups = by_names(&[products, [(SUMS, 262_144, time); 4]].concat());
-        let mut of_kind = groups.into_iter();
-        let group = of_kind.find(|(kind, ..)| *kind == ChainKind::Contraction);
-        group.map(|(_, kernels, saved)| (kernels, saved))
-    };
-    let (kernels, time) = saved(MUL, 900).unwrap();
-    assert_eq!(kernels, 8.0);
-    assert!(near(time, 8_800.0 - 8.68), "{time:?}");
-    // Sums of other tensors are shorter.
-    assert_eq!(saved(MUL, 100), None);
-    let contiguous = "at::native::vectorized_elementwise_kernel<4,at::native::MulFunctor>";
-    assert_eq!(saved(contiguous, 900), None);
 }
 
 #[test]
@@ -457,7 +414,7 @@ fn without_sizes_there_is_no_result() {
 }
 
 /// The groups of a stage of a timeline without operators: kernels with grids, 1 µs each unless they have times.
-fn by_names(kernels: &[(&str, u32, i64)]) -> Vec<(ChainKind, f64, Time)> {
+pub(super) fn by_names(kernels: &[(&str, u32, i64)]) -> Vec<(ChainKind, f64, Time)> {
     let mut text = String::from("range step 0..9_000us\n");
     let mut time = 1;
     for (kernel, blocks, duration) in kernels {
@@ -486,7 +443,7 @@ fn by_names(kernels: &[(&str, u32, i64)]) -> Vec<(ChainKind, f64, Time)> {
 
 const POW: &str = "at::native::vectorized_elementwise_kernel<4,at::native::pow_kernel>";
 const RSQRT: &str = "at::native::vectorized_elementwise_kernel<4,at::native::rsqrt_kernel_cuda>";
-const MUL: &str = "at::native::elementwise_kernel<128, 2,at::native::MulFunctor>";
+pub(super) const MUL: &str = "at::native::elementwise_kernel<128, 2,at::native::MulFunctor>";
 const MEAN: &str = "at::native::reduce_kernel<512,at::native::MeanOps>";
 const TO_BF16: &str =
     "at::native::vectorized_elementwise_kernel<4,at::native::bfloat16_copy_kernel_cuda>";

@@ -9,6 +9,7 @@ mod known;
 mod named;
 
 mod operators;
+mod parts;
 mod pauses;
 mod practices;
 mod products;

@@ -5,7 +5,7 @@ use rooflens_analysis::testing::with_results;
 use rooflens_session::{GpuId, GraphLaunch, PassId, ProcessId};
 
 /// Titles and keys of what the rules find in a session, with the gain in nanoseconds.
-fn findings(session: &Session) -> Vec<(&'static str, f64, String)> {
+pub(super) fn findings(session: &Session) -> Vec<(&'static str, f64, String)> {
     with_results(session, |context| {
         let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
         let findings = judge(&evidence).0.findings.into_iter();
@@ -90,7 +90,7 @@ fn rules_read_kernels_of_the_timeline_of_nodes_and_times_of_the_other_one() {
     });
 }
 
-fn finding<'a>(
+pub(super) fn finding<'a>(
     findings: &'a [(&'static str, f64, String)],
     id: &str,
 ) -> Option<&'a (&'static str, f64, String)> {

@@ -83,6 +83,15 @@ fn a_chain_outside_of_the_calls_of_the_model_names_the_function() {
 }
 
 #[test]
+fn a_contraction_saves_all_but_its_gemm() {
+    let made = decode_with(ChainKind::Contraction).idle(Cause::Sync, 200.0);
+    let finding = made.one(rule("summed-products"));
+    // 30 % of 800 ns.
+    assert_eq!(finding.gain.unwrap().saved_ns, Time(240.0));
+    assert!(words(&finding.statement).contains("chains=5, kernels=100"));
+}
+
+#[test]
 fn idle_time_of_other_causes_stays() {
     let made = decode_with(ChainKind::Norm).idle(Cause::Sync, 200.0);
     let gain = made.one(rule("norm-unfused")).gain.unwrap();

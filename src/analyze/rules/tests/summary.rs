@@ -461,7 +461,8 @@ fn stages_that_overlap_make_no_longer_step() {
     });
 }
 
-/// A request is a prefill of 1000 µs and four decode ranges of 950: 4800 µs, as the run has four for each prefill.
+/// A request is a prefill of 1000 µs and four decode ranges of 950: 4800 µs, as the run has four for each prefill. The
+/// capture program excluded a decode range of 3000 µs: the first request takes 2050 µs more.
 #[test]
 fn each_range_of_decode_counts_in_a_request() {
     let mut text = String::new();
@@ -476,10 +477,12 @@ fn each_range_of_decode_counts_in_a_request() {
     let mut session = trace(&text);
     add_repeats(&mut session, ("prefill", "baseline"), None, &[1_000_000]);
     add_repeats(&mut session, ("decode", "baseline"), None, &[950_000; 4]);
+    let [baseline, decode] = ["baseline", "decode"].map(|text| session.intern(text));
+    session.excluded_repeats = vec![(baseline, decode, vec![Ns(3_000_000)])];
     with_results(&session, |context| {
         let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
         let content = summary(&evidence, &[]);
         let tiles = column(&content, "summary_tiles", "value");
-        assert_eq!(tiles[0], "4800000");
+        assert_eq!(tiles[..2], ["4800000", "6850000"]);
     });
 }

@@ -112,47 +112,29 @@ static REMEDIES: [Remedy; 90] = {
         remedy("host-pauses", "gc.freeze", Option, &[HostMemory]).code(COLLECTION),
         remedy("host-pauses", "num_workers", Option, &[HostMemory]).code(LOADER),
         remedy("host-pauses", "", Code, &[Order]),
-        remedy(
-            "launch-bound",
-            "cache_implementation",
-            Code,
-            &[Memory, Shapes, Start],
-        )
-        .code(GRAPHS_WITH_CACHE),
-        remedy(
-            "launch-bound",
-            "reduce-overhead",
-            Trial,
-            &[Memory, Shapes, Start],
-        )
-        .code(GRAPHS),
+        remedy("launch-bound", "cache_implementation", Code, CAPTURING).code(GRAPHS_WITH_CACHE),
+        remedy("launch-bound", "reduce-overhead", Trial, CAPTURING).code(GRAPHS),
         remedy("launch-bound", "torch.nn.LSTM", Code, &[Rounding])
             .code("output, state = torch.nn.LSTM(inputs, hidden, layers)(sequence)"),
         remedy("launch-bound", "loop over samples", Code, &[Rounding]),
         remedy("launch-bound", "micro-batch", Option, &[Memory, Weights]),
-        remedy(
-            "launch-bound",
-            "torch.compile",
-            Trial,
-            &[Rounding, Shapes, Start],
-        )
-        .code(COMPILE),
+        remedy("launch-bound", "torch.compile", Trial, COMPILING).code(COMPILE),
         remedy("launch-bound", "", Code, &[Memory, Shapes]),
-        remedy("short-kernels", "", Trial, &[Memory, Shapes, Start]).code(GRAPHS),
-        remedy("queue-gaps", "CUDA graph", Trial, &[Memory, Shapes, Start]),
+        remedy("short-kernels", "", Trial, CAPTURING).code(GRAPHS),
+        remedy("queue-gaps", "CUDA graph", Trial, CAPTURING),
         remedy("queue-gaps", "", Code, &[]),
         remedy("graph-capture", "", Code, &[Memory, Shapes]),
-        remedy("low-mfu", "max-autotune", Trial, &[Rounding, Shapes, Start]).code(AUTOTUNE),
-        remedy("low-mfu", "compile", Trial, &[Rounding, Shapes, Start]).code(COMPILE),
+        remedy("low-mfu", "max-autotune", Trial, COMPILING).code(AUTOTUNE),
+        remedy("low-mfu", "compile", Trial, COMPILING).code(COMPILE),
         remedy("low-mfu", "", Code, &[Rounding, Upkeep]),
         remedy(
             "pointwise-unfused",
             "torch.compile(function)",
             Trial,
-            &[Rounding, Shapes, Start],
+            COMPILING,
         )
         .code("function = torch.compile(function)  # which launches these kernels"),
-        remedy("pointwise-unfused", "", Trial, &[Rounding, Shapes, Start]).code(COMPILE),
+        remedy("pointwise-unfused", "", Trial, COMPILING).code(COMPILE),
         remedy("norm-unfused", "", Trial, &[Rounding]).code(
             "y = torch.nn.functional.rms_norm(x, weight.shape, weight, eps)  # or layer_norm",
         ),
@@ -176,13 +158,7 @@ static REMEDIES: [Remedy; 90] = {
         remedy("unread-logits", "", Code, &[]),
         remedy("optimizer-loop", "", Option, &[Rounding])
             .code("optimizer = torch.optim.AdamW(model.parameters(), lr=lr, fused=True)"),
-        remedy(
-            "layout-conversions",
-            "compile",
-            Trial,
-            &[Rounding, Shapes, Start],
-        )
-        .code(COMPILE),
+        remedy("layout-conversions", "compile", Trial, COMPILING).code(COMPILE),
         remedy("layout-conversions", "", Trial, &[Slower]).code(LAYOUT),
         remedy("transposed-copies", "", Code, &[Slower]),
         remedy("dtype-casts", "", Code, &[Accuracy]),
@@ -247,6 +223,10 @@ static REMEDIES: [Remedy; 90] = {
         remedy("low-occupancy", "", Kernels, &[Slower, Upkeep]),
     ]
 };
+
+/// What can go wrong with torch.compile, and with CUDA graphs.
+const COMPILING: &[Risk] = &[Risk::Rounding, Risk::Shapes, Risk::Start];
+const CAPTURING: &[Risk] = &[Risk::Memory, Risk::Shapes, Risk::Start];
 
 /// Of rules without a row.
 static OTHER: Remedy = remedy("", "", Effort::Code, &[]);

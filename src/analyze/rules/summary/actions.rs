@@ -124,12 +124,15 @@ pub(super) fn first_actions<'a>(
         .iter()
         .any(|action| action.finding.id == launching::RULE);
     for general in join(explained) {
+        // The compiler that fuses all of these fuses the elementwise chains among them.
+        let first = actions.first().map(|first| first.finding.id);
+        let mut others = actions.clone();
+        others.retain(|action| action.finding.id != CHAINS || first == Some(CHAINS));
         let is_work = general.gain.kind == GainKind::Work && !has_graphs;
-        if is_work && actions.len() < SHOWN && general.adds_warning(&actions, whole) {
-            // The compiler that fuses all of these fuses the elementwise chains among them.
-            let first = actions.first().map(|first| first.finding.id);
-            actions.retain(|action| action.finding.id != CHAINS || first == Some(CHAINS));
-            actions.push(general);
+        if is_work && others.len() < SHOWN && general.adds_warning(&others, whole) {
+            let included = others.iter().position(|action| general.includes(action));
+            others.insert(included.unwrap_or(others.len()), general);
+            actions = others;
         }
     }
     raise_recurring(evidence, &mut actions);
@@ -305,16 +308,22 @@ impl<'a> Action<'a> {
         added >= self.gain.saved_ns * ADDS
     }
 
-    /// Whether what it saves of its stage beyond the earlier ones is a warning by itself.
+    /// Whether what it saves of its stages beyond the earlier ones is a warning by itself.
     fn adds_warning(&self, earlier: &[Self], whole: Time) -> bool {
-        let Effect::Stage(stage) = self.effect else {
-            return false;
-        };
         let mut with = earlier.to_vec();
         with.push(self.clone());
-        let added = joint::saved(stage, &with) - joint::saved(stage, earlier);
-        let share = Ratio::of(added * stage.counted, whole);
-        whole.is_positive() && Severity::of_share(share) >= Severity::Warning
+        let mut added = Time::ZERO;
+        for (.., stage) in self.stages() {
+            added += (joint::saved(stage, &with) - joint::saved(stage, earlier)) * stage.counted;
+        }
+        whole.is_positive() && Severity::of_share(Ratio::of(added, whole)) >= Severity::Warning
+    }
+
+    /// Whether a general action is on the kernels of a specific one and saves more: readers take the first action first.
+    fn includes(&self, specific: &Self) -> bool {
+        specific.gain.kind == self.gain.kind
+            && specific.finding.scope.stage == self.finding.scope.stage
+            && specific.expected < self.expected
     }
 
     /// The same of an action on kernels of the loop, over all stages.

@@ -547,12 +547,16 @@ pub(super) fn beyond(
             added = added.max(Time::ZERO) / times,
             one = (count == 1).then_some(""),
             last = (count > 1).then(|| Quantity::count(count)),
+            included = (added < alone * MOSTLY).then_some(""),
         )
     })
 }
 
 /// Part of its saving below which an action overlaps with earlier ones.
 const BEYOND: Ratio = Ratio(0.95);
+
+/// The same, below which the earlier actions do most of it.
+const MOSTLY: Ratio = Ratio(0.5);
 
 /// A request: prefill and then decode, as often as the unprofiled run took steps; and the first one, if that was slow.
 fn of_requests(

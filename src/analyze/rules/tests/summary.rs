@@ -486,3 +486,34 @@ fn each_range_of_decode_counts_in_a_request() {
         assert_eq!(tiles[..2], ["4800000", "6850000"]);
     });
 }
+
+/// Of 1000 ns, kernels that can be fused take 400: chains of a normalization are 220 of them. What saves 400 comes first and
+/// leaves 600; a general finding of 230 adds 10 to its cause, which is no action of its own.
+#[test]
+fn a_general_action_comes_before_the_causes_that_it_includes() {
+    let mut made = decode();
+    made.stages[0].busy = Time(900.0);
+    let evidence = made.evidence();
+    let rules = |saved: f64| {
+        let general = Finding {
+            is_general: true,
+            ..shortens("low-mfu", GainKind::Work, saved, &[])
+        };
+        let chains = [(Part::Group(ChainKind::Norm as u8), 220.0)];
+        let cause = shortens("norm-unfused", GainKind::Work, 220.0, &chains);
+        let content = summary(&evidence, &[cause, general]);
+        let after = column(&content, "summary_figures", "after_1");
+        (column(&content, "summary_actions", "rule"), after)
+    };
+    let texts = |texts: &[&str]| {
+        texts
+            .iter()
+            .map(|text| (*text).to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(
+        rules(400.0),
+        (texts(&["low-mfu", "norm-unfused"]), texts(&["600"]))
+    );
+    assert_eq!(rules(230.0), (texts(&["norm-unfused"]), texts(&["780"])));
+}

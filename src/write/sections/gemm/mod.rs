@@ -218,6 +218,10 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
         let roofs = products::in_words(context.text, stage.roofs());
         let time = stage.per_instance(stage.time.time());
         let lost = loss(stage).map(|lost| stage.per_instance(lost));
+        let has_helpers = stage
+            .groups
+            .iter()
+            .any(|group| group.sum.helpers > Ns::ZERO);
         let (columns, caption) = match (stage.known, lost) {
             (Ns(1..), Some(lost)) => (
                 &columns_with_sizes[..],
@@ -245,10 +249,15 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
                 ),
             ),
         };
+        let mut columns = columns.to_vec();
+        // Tables of kernels have these kernels in rows of their own.
+        if has_helpers && let Some(time) = columns.iter().position(|column| *column == "time_ns") {
+            columns.insert(time + 1, "helper_ns");
+        }
         let limit = stage.groups.len().min(SHOWN);
         let view = View {
             skip,
-            ..View::new("gemms", caption, columns, limit)
+            ..View::new("gemms", caption, &columns, limit)
         };
         skip += stage.groups.len();
         Block::Table(view)

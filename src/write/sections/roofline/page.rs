@@ -206,7 +206,8 @@ impl Shown<'_> {
         if let (Some(x), Some(y)) = (sum.intensity(), sum.rate()) {
             self.by_sizes += time;
             let class = context.facts.identities[group.kernel.index()].class;
-            let weight = Ratio::of(time, self.total());
+            // The kernel alone, as tables of kernels have it.
+            let weight = Ratio::of(time - sum.helpers.time(), self.total());
             self.mark(
                 context,
                 (group.kernel, group.grid),

@@ -189,7 +189,8 @@ static REMEDIES: [Remedy; 90] = {
         remedy("exposed-copies", "pin_memory", Option, &[HostMemory]).code(PINNED),
         remedy("exposed-copies", "", Code, &[Memory, Order]).code(STREAM),
         remedy("exposed-communication", "", Code, &[Memory, Order]),
-        remedy("straggler", "nvidia-smi", Option, &[]),
+        remedy("straggler", "nvidia-smi", Option, &[])
+            .code("nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE  # what holds down the clock"),
         remedy("straggler", "", Code, &[Weights]),
         remedy("compilation", "", Option, &[Slower])
             .code("model = torch.compile(model, dynamic=True)"),

@@ -110,6 +110,12 @@ fn draft(
         reason = reason.as_str(),
         gpu = gpu
     );
+    // What a reader can do about it, by who set the limit.
+    let (lever, advice) = match is_power {
+        true if below.is_some() => (say!(evidence, "clock_limits.lever_below"), "advice_below"),
+        true => (say!(evidence, "clock_limits.lever_power"), "advice_power"),
+        false => (say!(evidence, "clock_limits.lever"), "advice"),
+    };
     let arguments = arguments! {
         gpu = Quantity::count(u64::from(device.index)),
         reason = reason,
@@ -120,6 +126,7 @@ fn draft(
         with = with,
         without = without,
         last = last,
+        lever = lever,
         pass = folder(session, device.artifact).map(Inline::code),
     };
     let finding = saving(evidence, device.busy.unwrap_or(Time::ZERO), saved);
@@ -139,11 +146,7 @@ fn draft(
         },
         ..finding
     };
-    Some(Draft::new(finding, arguments).advice(match is_power {
-        true if below.is_some() => "advice_below",
-        true => "advice_power",
-        false => "advice",
-    }))
+    Some(Draft::new(finding, arguments).advice(advice))
 }
 
 /// Share of a clock from which on another is notably lower.

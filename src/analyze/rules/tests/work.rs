@@ -250,6 +250,9 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     assert!(said(434.0).contains("most=434 W, limit=700 W"));
     assert!(!said(434.0).contains("meaning="));
     assert!(said(670.0).contains("meaning="));
+    // Only a limit that the power reaches can be raised.
+    assert!(said(434.0).contains("lever=clock_limits.lever_below"));
+    assert!(said(670.0).contains("lever=clock_limits.lever_power"));
     let hot = limit(thermal, 0.02, 0.02, None);
     let found = of_first(&[hot]).one(rule("clock-limits"));
     assert_eq!((found.severity, found.gain), (Severity::Warning, None));

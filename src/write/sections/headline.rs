@@ -369,6 +369,7 @@ pub fn headline(context: &Context<'_>) -> SectionContent {
 struct Shown {
     unprofiled: bool,
     profiled: bool,
+    profiled_ratio: bool,
     busy_share: bool,
     mfu: bool,
     mbu: bool,
@@ -383,6 +384,7 @@ impl Shown {
         for row in rows {
             shown.unprofiled |= row.unprofiled.is_some();
             shown.profiled |= row.profiled.is_some();
+            shown.profiled_ratio |= row.profiled.is_some() && row.unprofiled.is_some();
             shown.busy_share |= row.busy_share.is_some();
             shown.mfu |= row.mfu.is_some();
             shown.mbu |= row.mbu.is_some();
@@ -429,6 +431,8 @@ fn table(context: &Context<'_>, rows: &[Row]) -> Table<'static, Row> {
         text "stage" = row.stage.clone(), page;
         "unprofiled_ns" = row.unprofiled, page if shown.unprofiled;
         "profiled_ns" = row.profiled, page if shown.profiled;
+        text "profiled_ratio" = row.profiled.zip(row.unprofiled).map(|(with, without)| with / without),
+            page if shown.profiled_ratio;
         "busy_share" = row.busy_share, page if shown.busy_share;
         "mfu" = row.mfu, page if shown.mfu;
         "mbu" = row.mbu, page if shown.mbu;

@@ -6,7 +6,7 @@ use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::time::stage_times::StageTime;
-use rooflens_document::{Block, SectionContent};
+use rooflens_document::{Block, Inline, SectionContent};
 use rooflens_units::Time;
 
 /// Measurement quality.
@@ -61,5 +61,44 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .main
         .push(Block::Table(table.view(caption, rows.len().min(SHOWN))));
     content.datasets.push(table.rows(&rows));
+    content
+        .main
+        .extend(profiled(context, &rows).map(Block::Prose));
     Ok(content)
+}
+
+/// Part of the baseline by which a profiled time may differ without a word.
+const ALIKE: f64 = 0.05;
+
+/// What it means that a stage is slower or faster under the profiler: readers compare the two times.
+fn profiled(context: &Context<'_>, rows: &[Row<'_>]) -> Option<Vec<Inline>> {
+    let (mut slower, mut faster) = (Vec::new(), Vec::new());
+    for (stage, series) in rows {
+        let summary = &stage.summary;
+        let Some((_, unprofiled)) = series.filter(|_| summary.is_outermost(context.facts)) else {
+            continue;
+        };
+        let (label, ratio) = (
+            summary.label(context.session, context.facts),
+            summary.time / unprofiled,
+        );
+        if ratio > 1.0 + ALIKE {
+            slower.push(label);
+        } else if ratio < 1.0 - ALIKE {
+            faster.push(label);
+        }
+    }
+    let joined = |stages: &[String]| {
+        let comma = context.text.comma();
+        (!stages.is_empty()).then(|| stages.join(comma))
+    };
+    let (slower, faster) = (joined(&slower), joined(&faster));
+    (slower.is_some() || faster.is_some()).then(|| {
+        say!(
+            context,
+            "measurement_quality.profiled",
+            slower = slower,
+            faster = faster
+        )
+    })
 }

@@ -152,6 +152,9 @@ fn kernel_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
         .rows(&rows.collect::<Vec<_>>())
 }
 
+/// Share of its roofline from which on a kernel with known sizes is bound by what the roofline says.
+pub const NEAR: Ratio = Ratio(0.5);
+
 /// What bounds a kernel of a stage, by its counters or else its sizes, and its roofline time as a share of its time.
 pub fn bound_of_kernel(
     context: &Context<'_>,
@@ -176,6 +179,7 @@ pub fn bound_of_kernel(
     }
     let share = least.filter(|_| time > Ns::ZERO);
     let share = share.map(|least| Ratio::of(least, time.time()));
+    let bound = bound.filter(|_| share >= Some(NEAR));
     let counted = results.workload().ok().and_then(|workload| {
         let mut stages = workload.stages.iter();
         let stage = stages.find(|stage| is_same(&stage.summary, &work.summary))?;
@@ -231,6 +235,7 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
                 shown = shown.to_string(),
                 rows = rows.to_string(),
                 share = stage.share(time).unwrap_or_default(),
+                count = Quantity::count(stage.summary.counted as u64),
             );
             let view = View::new("stage_kernels", caption, &columns, shown);
             views.push(View { skip, ..view });

@@ -18,7 +18,7 @@ use rooflens_document::{Block, Inline, Quantity, SectionContent, View};
 use rooflens_session::{KernelId, Ns, PassId};
 use rooflens_units::Ratio;
 
-pub use classes::bound_of_kernel;
+pub use classes::{NEAR, bound_of_kernel};
 pub use tables::kernels as table;
 
 /// Kernels.

@@ -9,6 +9,7 @@ use rooflens_schemas::Unit;
 
 use super::charts::{ceilings, labels, told_apart};
 use crate::headline::of_baseline;
+use crate::kernels::NEAR;
 use crate::{Context, class_color, is_same, is_slowest, ncu_kernels};
 use rooflens_analysis::counters::ncu::Level;
 use rooflens_analysis::counters::roofline::roofs::{Peak, Roof};
@@ -32,9 +33,6 @@ const LEAST: Ratio = Ratio(0.005);
 
 /// Share of the GPU time of all stages from which on a stage is shown.
 const LEAST_STAGE: Ratio = Ratio(0.01);
-
-/// Share of its roofline from which on a kernel with known sizes is bound by what the roofline says.
-const NEAR: Ratio = Ratio(0.5);
 
 /// The classes in the order of bars.
 const CLASSES: [Color; 9] = [

@@ -33,7 +33,7 @@ pub(super) fn line(
             evidence,
             "summary.lacks",
             reason = *reason,
-            count = Quantity::count(*count),
+            count = (reasons.len() > 1).then(|| Quantity::count(*count)),
         )
     });
     let named: Vec<String> = named.collect();

@@ -145,6 +145,7 @@ impl<'a> Page<'a> {
             Some(idle) => {
                 blocks.push(Block::Tiles(self.tiles()));
                 blocks.push(Block::Chart(self.chart()));
+                blocks.push(Block::Heading(words!(self, "summary.actions")));
                 blocks.push(Block::Actions(self.cards()));
                 blocks.push(Block::Prose(self.basis()));
                 words!(

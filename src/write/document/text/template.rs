@@ -163,14 +163,39 @@ fn shown<'a>(arguments: &'a [(&str, Arg)], name: &str) -> &'a [Inline] {
 /// Adds a piece; texts that touch become one.
 fn push(message: &mut Vec<Inline>, piece: Inline) {
     match (message.last_mut(), piece) {
-        (Some(Inline::Text(last)), Inline::Text(text)) => last.push_str(&text),
+        (Some(Inline::Text(last)), Inline::Text(text)) => {
+            if touches(last, &text) {
+                last.push(' ');
+            }
+            last.push_str(&text);
+        }
         (_, piece) => message.push(piece),
+    }
+}
+
+/// Whether a Chinese character and a Latin letter or a digit would touch: typography has a space between them.
+fn touches(before: &str, after: &str) -> bool {
+    let is_han = |character: char| ('\u{4e00}'..='\u{9fff}').contains(&character);
+    let is_latin = |character: char| character.is_ascii_alphanumeric();
+    match (before.chars().next_back(), after.chars().next()) {
+        (Some(before), Some(after)) => {
+            is_han(before) && is_latin(after) || is_latin(before) && is_han(after)
+        }
+        _ => false,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_both_scripts_do_not_touch() {
+        let stage = |name: &'static str| [("stage", Arg::from(name))];
+        assert_eq!(said("占{stage}时间", &stage("prefill")), "占 prefill 时间");
+        assert_eq!(said("占{stage}时间", &stage("训练步")), "占训练步时间");
+        assert_eq!(said("{stage}：空闲", &stage("prefill")), "prefill：空闲");
+    }
 
     fn said(template: &str, arguments: &[(&str, Arg)]) -> String {
         Template::parse(template)

@@ -97,13 +97,35 @@ impl<'a> Pages<'a> {
             .iter()
             .flat_map(|results| &results.device.software);
         for (name, version) in software {
-            let fact = (name.clone(), version.clone());
+            let fact = software_fact(name, version);
             if !facts.contains(&fact) {
                 facts.push(fact);
             }
         }
         facts
     }
+}
+
+/// A library by its name, and its version. Some libraries give theirs as one number, two digits a part.
+fn software_fact(name: &str, version: &str) -> (String, String) {
+    let number = version.parse::<u32>().ok();
+    let (label, version) = match (name, number) {
+        ("cudnn", Some(number)) => ("cuDNN", three_parts(number, 10_000, 100)),
+        ("cublaslt", Some(number)) => ("cuBLASLt", three_parts(number, 10_000, 100)),
+        ("driver_cuda", Some(number)) => {
+            let (major, minor) = (number / 1000, number % 1000 / 10);
+            ("CUDA (driver)", format!("{major}.{minor}"))
+        }
+        ("nvrtc", _) => ("NVRTC", version.to_owned()),
+        _ => (name, version.to_owned()),
+    };
+    (label.to_owned(), version)
+}
+
+/// `91400` as `9.14.0`.
+fn three_parts(number: u32, major: u32, minor: u32) -> String {
+    let (patch, rest) = (number % minor, number % major);
+    format!("{}.{}.{patch}", number / major, rest / minor)
 }
 
 impl Ceiling {

@@ -183,6 +183,16 @@ fn every_section_has_its_figures() {
         Catalogue::of(rooflens_document::Lang::Zh),
     ] {
         let report = crate::report(&results, text, Provenance::default(), &diagnostics);
+        // The files of the libraries: libcudnn.so.9.14.0, and CUDA 13.0.
+        let versions = [("cuDNN", "9.14.0"), ("CUDA (driver)", "13.0")];
+        for (name, version) in versions {
+            assert!(
+                report
+                    .meta
+                    .facts
+                    .contains(&(name.to_owned(), version.to_owned()))
+            );
+        }
         let ids: Vec<&str> = report.sections.iter().map(|one| one.id.as_str()).collect();
         assert_eq!(
             ids[..3],

@@ -47,8 +47,13 @@ impl Quantity {
     /// `(1e6, "ms")` for 222 824 165 ns.
     pub fn scale(&self) -> (f64, &'static str) {
         let scales = scales(self.unit);
-        // 999.5 would round up to 1000: it belongs to the next power.
-        let fits = |(factor, _): &&(f64, &str)| self.value.abs() >= factor * 0.9995;
+        // 999.5 would round up to 1000: it belongs to the next power. Times of a thousand seconds are parts of an hour, so
+        // that those on one page have one form.
+        let least = match self.unit {
+            Unit::Nanoseconds => LONG,
+            _ => f64::INFINITY,
+        };
+        let fits = |(factor, _): &&(f64, &str)| self.value.abs() >= factor.min(least) * 0.9995;
         scales
             .iter()
             .find(fits)
@@ -63,6 +68,9 @@ impl<M: Measure> From<M> for Quantity {
         Self::new(measure.number(), M::UNIT)
     }
 }
+
+/// Nanoseconds from which on a time is shown in hours.
+const LONG: f64 = 1e12;
 
 /// Whether a word is the symbol that a number of some unit carries: `ms`, `%`, `TB/s`.
 pub fn is_symbol(word: &str) -> bool {
@@ -308,6 +316,10 @@ mod tests {
 
     #[test]
     fn numbers_are_scaled_to_readable_units() {
+        // 2 773 s ÷ 3 600 = 0.770 h, next to 5 400 s = 1.50 h.
+        let times =
+            [999e9, 2773e9, 5400e9].map(|time| Quantity::new(time, Unit::Nanoseconds).to_string());
+        assert_eq!(times, ["999 s", "0.770 h", "1.50 h"]);
         let shown = |value, unit| Quantity::new(value, unit).to_string();
         assert_eq!(shown(222_824_165.0, Unit::Nanoseconds), "223 ms");
         assert_eq!(shown(999_500.0, Unit::Nanoseconds), "1.00 ms");

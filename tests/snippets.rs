@@ -74,7 +74,9 @@ fn copied(text: &str, snippet: &str) -> Option<String> {
 fn is_code(snippet: &str) -> Option<bool> {
     let compile =
         "import sys, textwrap; compile(textwrap.dedent(sys.stdin.read()), 'snippet', 'exec')";
-    match snippet.trim_start().starts_with("export ") {
+    let commands = ["export ", "nvidia-smi "];
+    let is_shell = |start: &&str| snippet.trim_start().starts_with(*start);
+    match commands.iter().any(is_shell) {
         true => takes("sh", &["-n"], snippet),
         false => takes("python3", &["-c", compile], snippet),
     }

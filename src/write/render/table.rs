@@ -148,7 +148,7 @@ fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
-const LABELS: [&str; 25] = [
+const LABELS: [&str; 28] = [
     "assumption",
     "basis",
     "bottleneck",
@@ -159,6 +159,7 @@ const LABELS: [&str; 25] = [
     "category",
     "cause",
     "class",
+    "fate",
     "format",
     "formula",
     "grade",
@@ -172,6 +173,8 @@ const LABELS: [&str; 25] = [
     "queue_source",
     "set_by",
     "severity",
+    "status",
+    "unit",
     "verdict",
     "what",
 ];
@@ -196,6 +199,7 @@ impl Draft {
             Cell::Text(value) if LABELS.contains(&column.id) => {
                 clean(text.word(value)).into_owned()
             }
+            Cell::Flag(_) => text.word(&cell.plain()).to_owned(),
             _ => show(cell, column.unit, scale),
         });
         let texts = texts.collect();

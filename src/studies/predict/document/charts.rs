@@ -74,6 +74,9 @@ pub(super) fn by_machine(study: &Study<'_>) -> Vec<Chart> {
     by_stage.into_iter().map(chart).collect()
 }
 
+/// Batches of several GPUs that have a mark.
+const BATCHES: usize = 3;
+
 /// A line of predictions over the batch.
 struct Curve {
     name: String,
@@ -103,6 +106,7 @@ fn curve(study: &Study<'_>, load: Load, advised: &MachineAdvice<'_>, end: u64) -
     for power in 0..20 {
         batches.push(1 << power);
     }
+    batches.extend(&study.question.sweep.batches);
     batches.retain(|batch| *batch <= most);
     batches.sort_unstable();
     batches.dedup();
@@ -117,13 +121,11 @@ fn curve(study: &Study<'_>, load: Load, advised: &MachineAdvice<'_>, end: u64) -
     })
 }
 
-/// Time per token and tokens per second against the batch; one against the other.
-pub(super) fn by_batch(study: &Study<'_>) -> Vec<Chart> {
+/// Time per token and tokens per second against the batch.
+pub(super) fn by_batch(study: &Study<'_>) -> Option<Chart> {
     let curves = curves(study);
     let ends = curves.iter().filter_map(|curve| curve.points.last());
-    let Some((extent, _)) = ends.max_by_key(|(batch, _)| *batch) else {
-        return Vec::new();
-    };
+    let (extent, _) = ends.max_by_key(|(batch, _)| *batch)?;
     let tracks = Chart {
         id: "prediction-batch".to_owned(),
         title: words!(study, "predict.chart_batch"),
@@ -143,9 +145,12 @@ pub(super) fn by_batch(study: &Study<'_>) -> Vec<Chart> {
             ],
         }),
     };
-    let mut charts = vec![tracks];
-    charts.extend(trade_off(study, &curves));
-    charts
+    Some(tracks)
+}
+
+/// Rate against time per token, for the first page.
+pub(super) fn first_page(study: &Study<'_>) -> Option<Chart> {
+    trade_off(study, &curves(study))
 }
 
 /// A figure of all curves over the batch.
@@ -177,10 +182,12 @@ fn track<M: Measure>(
     })
 }
 
-/// Tokens per second against the time per token, by powers of two of the batch; of several GPUs two batches, because a chart has room for
-/// few names.
+/// Tokens per second against the time per token, by powers of two of the batch; of several GPUs the first batches of the
+/// question, because a chart has room for few names.
 fn trade_off(study: &Study<'_>, curves: &[Curve]) -> Option<Chart> {
     let is_alone = curves.len() == 1;
+    let asked = &study.question.sweep.batches;
+    let asked = &asked[..asked.len().min(BATCHES)];
     let mut points = Vec::new();
     let (mut x_max, mut y_max) = (0.0_f64, 0.0_f64);
     let of_curves = curves
@@ -192,7 +199,7 @@ fn trade_off(study: &Study<'_>, curves: &[Curve]) -> Option<Chart> {
         };
         let is_shown = match is_alone {
             true => batch.is_power_of_two(),
-            false => [8, 128].contains(batch),
+            false => asked.contains(batch),
         };
         if !is_shown {
             continue;

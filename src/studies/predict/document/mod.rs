@@ -365,6 +365,7 @@ fn summary(study: &Study<'_>) -> Vec<Block> {
         blocks.push(Block::Prose(capacity(study, point, prediction, advice)));
         blocks.extend(recommendation(study, advice).map(Block::Prose));
     }
+    blocks.extend(charts::first_page(study).map(Block::Chart));
     blocks.push(table(study, "prediction", caption(study), FIRST_ROWS));
     let basis = match &study.question.calibration {
         Some(_) => say!(study, "predict.basis_measured"),
@@ -525,7 +526,7 @@ fn batches(study: &Study<'_>) -> Vec<Block> {
         words!(study, "predict.batch_table"),
         ROWS,
     )];
-    blocks.extend(charts::by_batch(study).into_iter().map(Block::Chart));
+    blocks.extend(charts::by_batch(study).map(Block::Chart));
     blocks
 }
 

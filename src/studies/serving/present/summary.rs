@@ -102,6 +102,9 @@ fn distinct(page: &Page<'_>, mut names: Vec<&str>) -> Option<String> {
 pub(super) fn show(page: &Page<'_>) -> SectionContent {
     let mut content = SectionContent::default();
     content.blocks.push(Block::Prose(bottom_line(page)));
+    content
+        .blocks
+        .extend(super::sweep::first_page(page).map(Block::Chart));
     let figures = figures(page);
     let table = figure_table(page, &figures);
     let run = page.which().map(str::to_owned).or_else(|| load(page));

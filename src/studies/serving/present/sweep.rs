@@ -38,9 +38,9 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
             content
                 .main
                 .extend(throughput(page, number, sweep).map(Block::Chart));
-            content
-                .main
-                .extend(latency(page, number, sweep).map(Block::Chart));
+            // That of the first page stands there.
+            let other = latency(page, number, sweep).filter(|_| !is_of_first_page(page, sweep));
+            content.main.extend(other.map(Block::Chart));
         }
     }
     let mut rows: Vec<SweepStep<'_>> = Vec::new();
@@ -55,6 +55,19 @@ pub(super) fn show(page: &Page<'_>) -> SectionContent {
         SHOWN,
     );
     content
+}
+
+/// Whether the run of the first page is a point of this sweep.
+fn is_of_first_page(page: &Page<'_>, sweep: &Sweep) -> bool {
+    let mut points = sweep.points.iter();
+    points.any(|point| point.run == page.results.headline)
+}
+
+/// Latency against throughput, for the first page.
+pub(super) fn first_page(page: &Page<'_>) -> Option<Chart> {
+    let mut sweeps = page.results.sweeps.iter().enumerate();
+    let (number, sweep) = sweeps.find(|(_, sweep)| is_of_first_page(page, sweep))?;
+    latency(page, number, sweep)
 }
 
 fn steps(number: usize, sweep: &Sweep) -> Vec<SweepStep<'_>> {

@@ -1,8 +1,8 @@
 """Every number, name and bound of the findings of reports, derived again from the raw artifacts without Rooflens.
 
-usage: claims ROOFLENS [FILE_OR_FOLDER...]
+usage: claims [--jobs N] [--timeout SECONDS] ROOFLENS [FILE_OR_FOLDER...]
 
-Without a file: all bundles of the fixtures. Runs `ROOFLENS report INPUT` for each bundle and file, reads its findings, and
+Without a file: all bundles of the fixtures, the planted ones included. Runs `ROOFLENS report INPUT` for each bundle and file, reads its findings, and
 derives what each states from the artifacts: timelines (stages.py), repeats (repeats.py), what the host did (named.py), groups
 of operators (chains.py), counters (limits.py, counters.py, profiles.py). Prints a line for each finding with what is stated
 and what is derived, the false ones marked FALSE, and ends with 1 if there are any. Counts and names must be equal, other
@@ -11,12 +11,15 @@ a number has no derivation, and `not derived` if its rule has none; the last tab
 what is to be checked, which stages are the outermost ones, and nothing else.
 """
 
+import argparse
 import collections
-import json
+import concurrent.futures
 import pathlib
 import re
+import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -182,22 +185,61 @@ def first_pass(source):
     return passes[0] if passes else None
 
 
-def main(rooflens, *arguments):
-    table = collections.defaultdict(collections.Counter)
-    for path in inputs(arguments):
-        with tempfile.TemporaryDirectory() as folder:
-            for state, finding, words in claims(rooflens, path, folder):
-                table[finding["rule"]][state] += 1
-                place = " · ".join(str(one) for one in (path.name, finding["stage"], finding["rank"]) if one is not None)
-                print(f"{state}\t{place}\t{finding['rule']}\t{words}", flush=True)
-    print(f"\n{'rule':28}{'findings':>9}{'true':>7}{'partly':>7}{'false':>7}{'not derived':>13}")
+def check_input(rooflens, path):
+    """Prints the findings of an input."""
+    with tempfile.TemporaryDirectory() as folder:
+        for state, finding, words in claims(rooflens, path, folder):
+            place = " · ".join(str(one) for one in (path.name, finding["stage"], finding["rank"]) if one is not None)
+            print(f"{state}\t{place}\t{finding['rule']}\t{words}", flush=True)
+
+
+def lines_of(rooflens, path, timeout):
+    """The lines of an input by a process of its own; it is not finished if it runs into the timeout."""
+    begin, command = time.monotonic(), [sys.executable, __file__, "--single", rooflens, str(path)]
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        out, ending = process.stdout, process.stderr.strip().splitlines()[-1:] if process.returncode else []
+    except subprocess.TimeoutExpired as stopped:
+        out, ending = (stopped.stdout or b"").decode(), [f"no end after {timeout} s"]
+    lines = out.splitlines() + [f"NOT FINISHED\t{path.name}\t-\t{reason}" for reason in ending]
+    return path, lines, time.monotonic() - begin
+
+
+def print_table(heading, table):
+    print(f"\n{heading:40}{'findings':>9}{'true':>7}{'partly':>7}{'false':>7}{'not derived':>13}")
     everything = sum(table.values(), collections.Counter())
-    for rule, counts in [*sorted(table.items()), ("all", everything)]:
-        print(f"{rule:28}{counts.total():9}{counts['true']:7}{counts['partly']:7}{counts['FALSE']:7}{counts['not derived']:13}")
-    sys.exit(everything["FALSE"] > 0)
+    for name, counts in [*sorted(table.items()), ("all", everything)]:
+        findings = counts.total() - counts["NOT FINISHED"]
+        ending = " not finished" if counts["NOT FINISHED"] else ""
+        print(f"{name:40}{findings:9}{counts['true']:7}{counts['partly']:7}{counts['FALSE']:7}{counts['not derived']:13}{ending}")
+    return everything
+
+
+def main(rooflens, arguments, jobs, timeout):
+    by_rule, by_input = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        checks = [pool.submit(lines_of, rooflens, path, timeout) for path in inputs(arguments)]
+        for check_ in concurrent.futures.as_completed(checks):
+            path, lines, seconds = check_.result()
+            print(*lines, f"took {seconds:.1f} s\t{path.name}", sep="\n", flush=True)
+            for line in lines:
+                state, _, rule, _ = line.split("\t", 3)
+                by_rule[rule][state] += 1
+                by_input[path.name][state] += 1
+    print_table("input", by_input)
+    everything = print_table("rule", by_rule)
+    sys.exit(everything["FALSE"] + everything["NOT FINISHED"] > 0)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        sys.exit(__doc__)
-    main(*sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2, help="inputs at a time")
+    parser.add_argument("--timeout", type=float, default=300, help="seconds for an input")
+    parser.add_argument("--single", action="store_true", help="one input, in this process")
+    parser.add_argument("rooflens")
+    parser.add_argument("inputs", nargs="*")
+    options = parser.parse_args()
+    if options.single:
+        check_input(options.rooflens, pathlib.Path(options.inputs[0]))
+    else:
+        main(options.rooflens, options.inputs, options.jobs, options.timeout)

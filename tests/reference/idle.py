@@ -17,6 +17,7 @@ points at which something begins or ends, and shares no code and no algorithm wi
 
 import bisect
 import collections
+import functools
 import re
 import sqlite3
 import statistics
@@ -94,6 +95,7 @@ def within(gap, first, last):
     return times
 
 
+@functools.cache
 def kind(name):
     plain = re.sub("^(cuda|cu|hip)", "", name)
     if "Synchronize" in plain:

@@ -7,6 +7,7 @@ over the whole call, of that one.
 
 import bisect
 import collections
+import functools
 import re
 import statistics
 
@@ -14,7 +15,14 @@ from idle import Capture, process_of, rows, union, within
 from kineto import Trace
 import sqlite3
 
-Instance = collections.namedtuple("Instance", "stage process thread start end ops")
+
+class Instance(collections.namedtuple("Instance", "stage process thread start end ops")):
+    @functools.cached_property
+    def projection(self):
+        """Begin of the first and end of the last operation, once all of them are known."""
+        return min(op.start for op in self.ops), max(op.end for op in self.ops)
+
+
 WHOLE = "whole capture"
 REPEATING = "kernel sequence"
 # A gap up to this long is one between any two operations.
@@ -197,6 +205,12 @@ class Pass:
                                                and length - offset >= 3 * period)
 
     def counted(self, stage, process):
+        """The counted instances of a stage, derived once."""
+        if ("counted", stage, process) not in self.memo:
+            self.memo["counted", stage, process] = self.counted_of(stage, process)
+        return self.memo["counted", stage, process]
+
+    def counted_of(self, stage, process):
         """Those with operations and as many steps as most have, without a cold first one; steps follow their loop."""
         instances = self.instances(stage).get(process, [])
         instances = [one for one in instances[self.warmup if self.warmup < len(instances) else 0:] if one.ops]
@@ -263,13 +277,24 @@ def shortest_period(keys):
 
 
 def projection(one):
-    return min(op.start for op in one.ops), max(op.end for op in one.ops)
+    return one.projection
 
 
 def lies_in(one, other):
     """Whether a range lies in a longer one of its thread."""
     return (one.thread == other.thread and None not in (one.start, other.start) and other.start <= one.start
             and one.end <= other.end and (one.start, one.end) != (other.start, other.end))
+
+
+def outermost(instances):
+    """Those that lie in no other one."""
+    found, last = [], {}
+    for one in sorted((one for one in instances if one.start is not None), key=lambda one: (one.start, -one.end)):
+        around = last.get(one.thread)
+        if around is None or around.end < one.end or (around.start, around.end) == (one.start, one.end):
+            last[one.thread] = one
+            found.append(one)
+    return found + [one for one in instances if one.start is None]
 
 
 def length(one):

@@ -4,6 +4,7 @@ Kernels that fill memory count with copies, as memsets do.
 It tells the names that findings need: products (`gemm`), convolutions, collectives, and coarse groups of the rest.
 """
 
+import functools
 import re
 
 CLASSES = [
@@ -29,9 +30,13 @@ FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm|\w
 
 def class_of(details):
     """The class of an operation; copies and memsets are copies."""
-    if "MEM" in details["kind"].upper():
+    return class_of_name(details["name"] or "", details["kind"])
+
+
+@functools.cache
+def class_of_name(name, kind):
+    if "MEM" in kind.upper():
         return "copy"
-    name = details["name"] or ""
     for one, pattern in CLASSES:
         if re.search(pattern, name, re.I if one != "communication" else 0):
             return one

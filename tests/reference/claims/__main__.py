@@ -16,6 +16,7 @@ import collections
 import concurrent.futures
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -191,43 +192,49 @@ def check_input(rooflens, path):
         for state, finding, words in claims(rooflens, path, folder):
             place = " · ".join(str(one) for one in (path.name, finding["stage"], finding["rank"]) if one is not None)
             print(f"{state}\t{place}\t{finding['rule']}\t{words}", flush=True)
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"took\t{path.name}\t-\t{time.process_time() + used.ru_utime + used.ru_stime:.1f} s of CPU time", flush=True)
 
 
 def lines_of(rooflens, path, timeout):
     """The lines of an input by a process of its own; it is not finished if it runs into the timeout."""
-    begin, command = time.monotonic(), [sys.executable, __file__, "--single", rooflens, str(path)]
+    command = [sys.executable, __file__, "--single", rooflens, str(path)]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
         out, ending = process.stdout, process.stderr.strip().splitlines()[-1:] if process.returncode else []
     except subprocess.TimeoutExpired as stopped:
         out, ending = (stopped.stdout or b"").decode(), [f"no end after {timeout} s"]
     lines = out.splitlines() + [f"NOT FINISHED\t{path.name}\t-\t{reason}" for reason in ending]
-    return path, lines, time.monotonic() - begin
+    return path, lines
 
 
-def print_table(heading, table):
+def print_table(heading, table, times):
     print(f"\n{heading:40}{'findings':>9}{'true':>7}{'partly':>7}{'false':>7}{'not derived':>13}")
     everything = sum(table.values(), collections.Counter())
     for name, counts in [*sorted(table.items()), ("all", everything)]:
         findings = counts.total() - counts["NOT FINISHED"]
-        ending = " not finished" if counts["NOT FINISHED"] else ""
-        print(f"{name:40}{findings:9}{counts['true']:7}{counts['partly']:7}{counts['FALSE']:7}{counts['not derived']:13}{ending}")
+        ending = " not finished" if counts["NOT FINISHED"] else times.get(name, "")
+        print(f"{name:40}{findings:9}{counts['true']:7}{counts['partly']:7}{counts['FALSE']:7}{counts['not derived']:13} {ending}")
     return everything
 
 
 def main(rooflens, arguments, jobs, timeout):
     by_rule, by_input = collections.defaultdict(collections.Counter), collections.defaultdict(collections.Counter)
+    times = {}
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
         checks = [pool.submit(lines_of, rooflens, path, timeout) for path in inputs(arguments)]
         for check_ in concurrent.futures.as_completed(checks):
-            path, lines, seconds = check_.result()
-            print(*lines, f"took {seconds:.1f} s\t{path.name}", sep="\n", flush=True)
+            path, lines = check_.result()
+            print(*lines, sep="\n", flush=True)
             for line in lines:
-                state, _, rule, _ = line.split("\t", 3)
-                by_rule[rule][state] += 1
-                by_input[path.name][state] += 1
-    print_table("input", by_input)
-    everything = print_table("rule", by_rule)
+                state, _, rule, words = line.split("\t", 3)
+                if state != "took":
+                    by_rule[rule][state] += 1
+                    by_input[path.name][state] += 1
+                else:
+                    times[path.name] = words
+    print_table("input", by_input, times)
+    everything = print_table("rule", by_rule, {})
     sys.exit(everything["FALSE"] + everything["NOT FINISHED"] > 0)
 
 

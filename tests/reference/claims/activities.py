@@ -6,6 +6,7 @@ the outermost span decides that holds all within it, such as a compiler, else th
 
 import bisect
 import collections
+import functools
 import sqlite3
 
 from idle import kind, process_of, rows
@@ -52,16 +53,21 @@ def plain(call):
 
 def says(span):
     """What a span says that the host does."""
-    if span.kind == "mark":
-        own = next((activity for begin, activity in MARKS if span.name.startswith(begin)), None)
-        return own or ("synchronization" if "synchronize" in span.name else None)
-    if span.kind in ("range", "operator"):
-        if span.name.startswith(LOADER):
+    return says_by_name(span.kind, span.name)
+
+
+@functools.cache
+def says_by_name(kind, name):
+    if kind == "mark":
+        own = next((activity for begin, activity in MARKS if name.startswith(begin)), None)
+        return own or ("synchronization" if "synchronize" in name else None)
+    if kind in ("range", "operator"):
+        if name.startswith(LOADER):
             return "data loader"
-        return "compilation" if span.name.endswith(" (dynamo_timed)") else None
-    if span.kind == "call":
-        return next((activity for part, activity in CALLS if part in span.name), None)
-    return "sleep" if span.name in SLEEPS else "files" if span.name in FILES else None
+        return "compilation" if name.endswith(" (dynamo_timed)") else None
+    if kind == "call":
+        return next((activity for part, activity in CALLS if part in name), None)
+    return "sleep" if name in SLEEPS else "files" if name in FILES else None
 
 
 def plans(span):
@@ -79,7 +85,7 @@ def changes(spans):
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         close(span.start)
         # What outlives the span around it ends with that.
-        stack.append(span._replace(end=min(span.end, stack[-1].end)) if stack else span)
+        stack.append(span._replace(end=stack[-1].end) if stack and stack[-1].end < span.end else span)
         events.append((span.start, tuple(stack)))
     close(float("inf"))
     last = dict(events)
@@ -308,10 +314,11 @@ class Losses:
                     self.subjects[activity][subject] += time
                     self.calls[activity, subject].add(number)
                     self.places[activity, names_of(path)] += time
-            for of, start, end, activity in host.issued:
-                if of == gpu and first <= start < last:
-                    self.issued[activity] += min(end, last) - start
-            for op, thread, call in host.short:
+            begin = bisect.bisect_left(host.issued, (gpu, first))
+            for _, start, end, activity in host.issued[begin:bisect.bisect_left(host.issued, (gpu, last))]:
+                self.issued[activity] += min(end, last) - start
+            begin, finish = (bisect.bisect_left(host.short, time, key=lambda own: own[0].start) for time in (first, last))
+            for op, thread, call in host.short[begin:finish]:
                 turns = next((turns for since, until, turns in loops.get(thread, []) if since <= call[0] < until), None)
                 if turns and op.gpu == gpu and first <= op.start < last:
                     time = op.end - op.start

@@ -6,6 +6,7 @@ timeline × the largest utilization that remains without the fault.
 
 import collections
 import csv
+import functools
 import re
 import sqlite3
 import statistics
@@ -32,6 +33,7 @@ def blocks(extents):
     return extents[0] * extents[1] * extents[2]
 
 
+@functools.cache
 def signature(name):
     """A name without what tools spell differently, and without its parameters."""
     name = re.sub(r"\(anonymous namespace\)|<unnamed>|\((int|bool|long|unsigned \w+|[\w:]+_MODE)\)|\bvoid\b|\bconst\b|\s", "", name)

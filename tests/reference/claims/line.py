@@ -4,6 +4,7 @@ Definitions: docs/methodology.md, *Upper bounds of gains*; docs/findings.md, *Ga
 """
 
 import collections
+import functools
 import statistics
 
 from idle import LABELS, within
@@ -16,6 +17,7 @@ OWN_WORK = ("launching", "host_code", "first_use")
 HOST = ("launching", "host_code", "first_use", "sync", "allocation", "copy", "os", "off_cpu")
 
 
+@functools.cache
 class Line:
     def __init__(self, work, stage, process):
         self.work, self.stage, self.process = work, stage, process

@@ -9,7 +9,7 @@ import statistics
 from cpu_samples import HOST
 from cpu_samples import samples as samples_of
 from idle import kind, process_of, rows, union, within
-from instances import covered, lies_in, projection
+from instances import covered, outermost, projection
 from kernel_names import (class_of, group_of, CONVOLUTIONS, is_fp32_engine, is_fp32_transform, is_fp32_without_tensor_cores,
                           is_tf32_gemm)
 
@@ -232,13 +232,17 @@ def cause_of_host(parts):
 
 def chain(work):
     """Outermost instances of all stages of a process on a GPU, by the start of their work, and whether each counts."""
+    key = "chain", tuple(work.stages)
+    if key in work.memo:
+        return work.memo[key]
     found = []
     for stage in work.stages:
         for process, instances in work.instances(stage).items():
             counts = {id(one) for one in work.counted(stage, process)}
             found += [(*projection(one), one, id(one) in counts) for one in instances if one.ops]
-    outermost = [own for own in found if not any(lies_in(own[2], other[2]) for other in found)]
-    return sorted(outermost, key=lambda own: own[:2])
+    outer = set(map(id, outermost(own[2] for own in found)))
+    work.memo[key] = sorted((own for own in found if id(own[2]) in outer), key=lambda own: own[:2])
+    return work.memo[key]
 
 
 def next_range(work, pair, windows):

@@ -9,6 +9,8 @@ import re
 
 CLASSES = [
     ("communication", r"^(nccl|rccl)"),
+    # Its name lists all operators around the fused ones, such as attention that another kernel computes.
+    ("elementwise", r"^triton_(poi|red|per)_(?!.*(soft_?max|norm))"),
     ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o"),
     ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|precompute_indices|conv(olve|olution|[123]d)|im2col"),
     ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"

@@ -102,7 +102,7 @@ def of_pass(work, kind):
 def chain_rule(kind):
     def derivation(work, stage, process, found):
         found_places, other = of_pass(work, kind)
-        of_loop = work.of_stage is None
+        of_loop, per_step = work.of_stage is None, 1
         if not any(kind in place.groups for place in (found_places.values() if of_loop else [found_places[stage]])):
             return None
         line = Line(work, stage, process)
@@ -119,12 +119,15 @@ def chain_rule(kind):
         else:
             place = found_places[stage]
             group, whole, instances, scale = place.groups[kind], place.time, place.instances, line.operation_time
+            # The other pass may have decoded fewer steps.
+            own, of_other = work.steps(line.counted[0]), other.steps(other.counted(stage, next(iter(other.instances(stage))))[0])
+            per_step = of_other / own if own and of_other else 1
             time, saved = group["time"], max(group["time"] - group["bound"], 0)
             gain = gain_of(line, kind, min(scale * saved / whole, line.busy), line.operations * group["removed"] / place.operations,
                            line.operations * group["within"] / place.operations)
         examples = sorted(group["examples"].items())
         example = max((own for _, own in examples), key=lambda own: own["time"])
-        derived = dict(chains=count(group["chains"], instances), kernels=count(group["kernels"], instances),
+        derived = dict(chains=count(group["chains"], instances * per_step), kernels=count(group["kernels"], instances * per_step),
                        time=scale * time / whole, share=time / whole, part=example["time"] / group["time"],
                        sizes_text=example["sizes"], from_text=example["source"],
                     to_text=example["target"], operators_text=example["operators"], around_text=example["around"],

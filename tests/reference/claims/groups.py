@@ -253,12 +253,15 @@ class Finder:
                                                             target=target.dtype, factor=factor))
 
     def repeats(self):
-        for at in self.free(lambda launch: launch.copy()):
-            target, source = self.launches[at].copy()
+        for at in self.free(lambda launch: launch.copy() or launch.expansion()):
+            copy = self.launches[at].copy()
+            target, source = copy or self.launches[at].expansion()
             factor = elements(target) / max(stored(source), 1)
             if stored(source) < 65_536 or factor < 2:
                 continue
             reader, also = self.reader(at, target, factor)
+            if not copy and not reader:
+                continue
             self.add("repeated-tensors", [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, factor=factor,
                                                        around=reader), also=also)
 

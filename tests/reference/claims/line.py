@@ -128,6 +128,11 @@ class Line:
         """Kernels of a stage that the CPU bounds shorten its busy time at most."""
         return min(max(saved, 0), self.busy, self.time, self.reference if not self.is_host_bound() else self.busy)
 
+    def unprofiled_idle(self, time):
+        """Profiled idle time without the profiler: all causes shrink alike."""
+        idle, profiled = max(self.reference - self.busy, 0), self.time - self.busy
+        return time * idle / profiled if self.unprofiled is not None and profiled > idle else time
+
     def saving_idle(self, saved):
         """Idle time counts up to what kernels leave of the unprofiled stage."""
         return min(max(saved, 0), self.time, max(self.reference - self.busy, 0))

@@ -110,6 +110,14 @@ class Launch:
     def copy(self):
         return self.tensors if self.name == "aten::copy_" and len(self.tensors) == 2 else None
 
+    def expansion(self):
+        """Target and source of a kernel by TorchInductor that repeats a tensor along one axis."""
+        if not (self.name or "").startswith("triton_") or "_expand_" not in self.name or len(self.tensors) != 2:
+            return None
+        source, target = self.tensors
+        longer = sum(own != size for own, size in zip(source.dims, target.dims))
+        return (target, source) if len(source.dims) == len(target.dims) and longer == 1 and source.dtype == target.dtype else None
+
     def product(self):
         """Operands, depth and elements of the output of a product."""
         first = PRODUCTS.get(self.name)

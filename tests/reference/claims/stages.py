@@ -94,15 +94,15 @@ def host_code(work, stage, process, rest):
     return own if typical is None else min(typical, own)
 
 
-def of_idle(rest, causes, saved):
-    """The words about idle time that rules share."""
+def of_idle(rest, causes, saved, within=float("inf")):
+    """The words about idle time that rules share; without the profiler it is at most `within`."""
     times = rest.each(*causes)
     shares = [own / found[2] for own, found in zip(times, rest.found)]
     few = sum(share >= 0.01 for share in shares)
     is_wait, most = set(causes) <= WAITS, float("inf")
     if is_wait:
         most = rest.line.waits()
-    gain = min(rest.pooled(*causes), most) if 2 * few < len(shares) else rest.line.saving_idle(min(saved, most))
+    gain = min(rest.pooled(*causes), most) if 2 * few < len(shares) else rest.line.saving_idle(min(saved, most, within))
     return dict(share=saved / rest.line.time, least=min(shares), most=max(shares), up_share=max(shares), gain=gain, few=few,
                 all=len(shares), time=rest.pooled(*causes))
 
@@ -180,7 +180,7 @@ def host_bound(work, stage, process, found):
         saved = min(saved, max(rest.line.reference - rest.line.busy - rest.line.least_idle(), 0))
     samples, libraries = library_samples(work, found, causes)
     place, covers = host_place(work, stage, process)
-    return dict(of_idle(rest, causes, saved), besides_share=saved / rest.line.time, os_share=system / saved, samples=samples,
+    return dict(of_idle(rest, causes, saved, rest.line.unprofiled_idle(saved)), besides_share=saved / rest.line.time, os_share=system / saved, samples=samples,
                 does_text="works" if code >= system + off else "waits", calls_text=os_calls(work, found),
                 off_share=off / saved, libraries_text=libraries, place_text=place, place_share=covers)
 
@@ -204,19 +204,22 @@ def launch_bound(work, stage, process, found):
               if cause not in ("launching", "host_code", "sync") and not rest.is_rare(cause)]
     largest = max(*others, host_code(work, stage, process, rest), line.scaled(rest.losses.time("synchronization")),
                   0 if rest.is_rare("launching") else launching)
-    saved = launching
+    saved, kept = launching, 0
     if largest <= launching:
-        between = gaps_with(work, found, "host_code") >= 5 * len(found)
+        steps = decode_steps(work, line)
+        between = gaps_with(work, found, "host_code") >= 5 * len(found) * (steps or 1)
         typical = typical_code(work, stage, process, rest)
         causes = [cause for cause in (*HOST, "queue") if cause not in ("sync", "copy", "host_code")]
         typical = statistics.median(rest.each("host_code")) if typical is None else typical
         saved = sum(statistics.median(rest.each(cause)) for cause in causes) + typical * between
+        # A graph of each step leaves what the host computes between steps.
+        kept = line.unprofiled_idle(typical) if steps and not between else 0
     told = of_idle(rest, ["launching"], launching)
     replay = replay_time(work, found)
     if replay is not None:
         told["gain"] = line.saving_idle(line.time - replay)
     elif not rest.is_rare("launching"):
-        told["gain"] = line.saving_idle(max(saved, launching))
+        told["gain"] = min(line.saving_idle(max(saved, launching)), max(line.reference - line.busy, 0) - kept)
     calls = {(thread, call) for one, *_ in found for op in one.ops for thread, call in [work.call(op) or (None, None)]
              if call and "aunch" in call[3]}
     steps = sum(work.steps(one) for one, *_ in found) or len(found)
@@ -224,6 +227,14 @@ def launch_bound(work, stage, process, found):
     return dict(told, samples=samples, libraries_text=libraries, launches=len(calls) / steps,
                 operations=line.operations, kernel=statistics.mean(op.end - op.start for op in kernels),
                 call=statistics.median(times) if times else None)
+
+
+def decode_steps(work, line):
+    """Steps of an iteration of decode, in the timeline or as the unprofiled run counts them."""
+    if line.stage != "decode":
+        return None
+    steps = work.source.unprofiled(line.stage)[1]
+    return work.steps(line.counted[0]) or (statistics.median(steps) if isinstance(steps, list) else steps)
 
 
 def replay_time(work, found):

@@ -21,9 +21,9 @@ SHAPES = [*PLANS, "code loading"]
 PREPARES = 1e6
 LOADS = ["code loading", "kernel plans", "host code", "allocation", "synchronization", "files"]
 IDLE = (r"The GPU is idle for (?P<share>\S+ %) of (?:the (?P<run>\S+ \S+) of the measured loop|.+?)"
-        r" (?:while .+?|in and after waits for the GPU)(?: \((?P<names_text>[^)]+)\))?")
+        r" (?:while .+?|in and after waits for the GPU)(?: \((?!median)(?P<names_text>[^)]+)\))?")
 OCCURS = r", in (?P<windows>\S+) of (?P<all>\S+) iterations \((?P<each>\S+ \S+) each(?: under the profiler)?\)"
-PATTERN = IDLE + OCCURS + r"\.(?: A loop with fixed shapes does so once\.)?"
+PATTERN = IDLE + OCCURS + r"\.(?: A loop with fixed shapes does so once\.| A length that was planned before needs no plan\.)?"
 SYNC = (IDLE + r"(?: \(median (?P<calls>\S+) calls per iteration\))?" + OCCURS
         + r"; (?P<within_share>\S+ %) of it before these calls return, the rest while the CPU launches into the empty queue\."
           r"(?: Longest in (?P<call_text>\S+?)(?: in (?P<around_text>.+))?\.)?")

@@ -51,4 +51,4 @@ REPEATS = {
     "uneven-pace": (r"In pass \S+, the time of .+? (?:grows|drops) by (?P<drift_share>\S+ %) from the first to the last third of its "
                     r"iterations\.", uneven_pace),
     "profiler-overhead": (r".+? takes (?P<unprofiled>\S+ \S+) in the baseline(?: for as many steps)?, (?P<share>\S+ %) less than "
-                          r"in pass \S+ \((?P<time>\S+ \S+), .+?, (?P<warm>\S+) of (?P<all>\S+): .+\)\.", profiler_overhead)}
+                          r"in pass \S+ \((?P<time>\S+ \S+)(?:, .+?, (?P<warm>\S+) of (?P<all>\S+): .+)?\)\.", profiler_overhead)}

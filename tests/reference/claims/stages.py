@@ -7,7 +7,7 @@ times in nanoseconds. Definitions: docs/methodology.md, docs/findings.md.
 import collections
 import statistics
 
-from links import pinned_rate
+from links import LARGE, pinned_rate
 from parts import (alone, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, no_tensor_cores,
                    os_calls, sync_calls, tf32_gemms, unattributed, uncovered, unknown_kernels)
 from activities import UNNAMED
@@ -325,9 +325,19 @@ def pageable_copies(work, stage, process, found):
         least = max(sum(size for _, size in copies) / rate * 1e9 if rate else 0, latency)
         beyond += max(exposed - least, 0) / len(line.counted)
         pinned += min(exposed, least) / len(line.counted)
+    if is_round_trip(from_host):
+        # Both sides hold the data: without the copies, nothing is left of them.
+        beyond = statistics.median(alone(work, one, "copy") for one in line.counted)
+        pinned = 0
     waits = line.scaled(line.pool["copy"]) if set(from_host) == {"HtoD"} else 0
     return dict(pageable_share=pageable / crossing if crossing else None, share=statistics.median(times) / line.time,
                 gain=line.saving(min(beyond + waits, line.reference - pinned)))
+
+
+def is_round_trip(from_host):
+    """Whether as many large copies go to the GPU as back, of as many bytes."""
+    there, back = ((len(own), sum(size for _, size in own)) for own in (from_host.get("HtoD", []), from_host.get("DtoH", [])))
+    return there == back and there[0] > 0 and there[1] >= there[0] * LARGE
 
 
 def exposed_copies_of(work, ops):

@@ -58,7 +58,7 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place) -> Look {
 
 fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Time) -> Draft {
     // Time in which kernels run without copies next to them and could hide some.
-    let kernels = (stage.time * stage.busy_share - copies.union()).max(Time::ZERO);
+    let kernels = copies.others;
     let saved = evidence.gain(Overhead::Copies, stage).unwrap_or(exposed);
     let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],

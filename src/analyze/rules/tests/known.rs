@@ -264,10 +264,11 @@ impl Made {
             union,
             exposed,
         };
-        let (stage, instances) = (Some(self.last_summary()), vec![sums.clone()]);
+        let summary = self.last_summary();
         let place = Place {
-            stage,
-            instances,
+            others: summary.time * summary.busy_share - union.time(),
+            stage: Some(summary),
+            instances: vec![sums.clone()],
             sums,
             ..Place::default()
         };

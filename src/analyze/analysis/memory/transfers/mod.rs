@@ -43,6 +43,8 @@ pub struct Place {
     pub instances: Vec<Sums>,
     /// Of all of them together.
     pub sums: Sums,
+    /// Busy time of an iteration without copies, median over iterations.
+    pub others: Time,
 }
 
 /// Adds up the copies; never missing, but empty without copies.
@@ -82,6 +84,7 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
         stage: None,
         instances: vec![pass_sums.clone()],
         sums: pass_sums,
+        others: Time::ZERO,
     }];
     for line in summaries(facts, pass) {
         let counts = |instance: &&StageInstance| {
@@ -99,12 +102,20 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
             .iter()
             .flat_map(|instance| instance.ops.iter().copied());
         let sums = sums::by_kind(context, &tiers, together);
-        let instances = counted.iter().map(of).collect();
+        let instances: Vec<Sums> = counted.iter().map(of).collect();
+        let of_instances = counted.iter().zip(&instances);
+        let others = of_instances
+            .map(|(instance, sums)| {
+                let others = instance.busy.saturating_sub(sums.union).time();
+                (others / instance.gpus.len().max(1) as f64).0
+            })
+            .collect::<Vec<f64>>();
         places.extend((!sums.kinds.is_empty()).then_some(Place {
             pass,
             stage: Some(line.clone()),
             instances,
             sums,
+            others: Time(median(&others).unwrap_or(0.0)),
         }));
     }
     places
@@ -154,11 +165,6 @@ impl Place {
         }))
     }
 
-    /// The union of all of them.
-    pub fn union(&self) -> Time {
-        Time(self.median(&|sums| sums.union.time().0))
-    }
-
     fn median(&self, value: &dyn Fn(&Sums) -> f64) -> f64 {
         let values: Vec<f64> = self.instances.iter().map(value).collect();
         median(&values).unwrap_or(0.0)
@@ -199,5 +205,32 @@ impl Place {
         );
         let copies = total(self.sums.kinds.values().map(|sum| sum.total));
         Ratio::of(copies, whole.max(Ns(1)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::testing::{trace, with_results};
+
+    /// Steps of 100, 200 and 300 with copies for 90, 100 and 250: the other 10, 100 and 50 have a median of 50.
+    #[test]
+    fn time_without_copies_is_of_each_iteration() {
+        let session = trace(
+            "range step 0..100
+             launch 0..1 -> axpy 0..10
+             cudaMemcpyAsync 2..3 -> memcpy HtoD pinned 10..100
+             range step 200..400
+             launch 200..201 -> axpy 200..300
+             cudaMemcpyAsync 202..203 -> memcpy HtoD pinned 300..400
+             range step 500..800
+             launch 500..501 -> axpy 500..550
+             cudaMemcpyAsync 502..503 -> memcpy HtoD pinned 550..800",
+        );
+        with_results(&session, |context| {
+            let places = &context.results.transfers().unwrap().places;
+            assert_eq!(places[1].others, Time(50.0));
+        });
     }
 }

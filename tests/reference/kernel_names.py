@@ -11,17 +11,19 @@ CLASSES = [
     ("communication", r"^(nccl|rccl)"),
     # Its name lists all operators around the fused ones, such as attention that another kernel computes.
     ("elementwise", r"^triton_(poi|red|per)_(?!.*(soft_?max|norm))"),
-    ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o"),
+    ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o|convert_dq_to_16bits"),
     ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|precompute_indices|conv(olve|olution|[123]d)|im2col"),
     ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"
              r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)"),
     ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),
     ("fft", r"fft"),
     ("optimizer", r"multi_tensor_apply|adam"),
-    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|roll_|flip|fill"),
+    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|AddPadding|convertTensor|roll_|flip|fill"
+               r"|compute_grad_weight|krn_partial"),
+    ("sorting", r"sort"),
     ("pooling", r"pool|upsample"),
     ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange|swiglu"
-                    r"|sum_rows|Device(Select|Scan|Compact)"),
+                    r"|sum_rows|lpnorm|Device(Select|Scan|Compact)"),
 ]
 GROUPS = {"gemm": "GEMM", "convolution": "convolution", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",
@@ -43,6 +45,16 @@ def class_of_name(name, kind):
         if re.search(pattern, name, re.I if one != "communication" else 0):
             return one
     return "other"
+
+
+def is_cudnn_attention(details):
+    return class_of(details) == "attention" and is_of_cudnn(details)
+
+
+def is_of_cudnn(details):
+    name = (details["name"] or "").lower()
+    return "at::native" not in name and "unpack_cudnn" not in name and re.search("cudnn|nchwtonhwckernel|nhwctonchwkernel|convolve_sgemm|im2col4d|winograd|flip_filter|bn_fw_tr"
+                                                  "|bn_bw_1c|wgrad_alg|dgrad_engine|scalepackedtensor|op_generic_tensor", name) is not None
 
 
 def group_of(details):

@@ -26,6 +26,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 import report
 from bundle import Input
+from calls import CALLS
 from chains import CHAINS
 from counters import COUNTERS, coverage, representatives
 from instances import WHOLE
@@ -38,7 +39,7 @@ from products import PRODUCTS
 from repeats import REPEATS
 from stages import RULES
 
-DERIVATIONS = RULES | NAMED | CHAINS | LIMITS | REPEATS | COUNTERS | PRODUCTS
+DERIVATIONS = RULES | NAMED | CALLS | CHAINS | LIMITS | REPEATS | COUNTERS | PRODUCTS
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "Hz": 1, "MHz": 1e6, "GHz": 1e9,
          "W": 1}
@@ -107,7 +108,9 @@ def derive(work, finding):
     derivations = PROFILED if isinstance(work, Profile) else DERIVATIONS
     if rule not in derivations:
         return None, "no derivation of this rule"
-    pattern, derivation = derivations[rule]
+    # A rule with several statements has one derivation for each.
+    variants = [own for name, own in derivations.items() if name == rule or name.startswith(rule + " ")]
+    pattern, derivation = next((own for own in variants if re.fullmatch(own[0], finding["statement"])), variants[0])
     match = re.fullmatch(pattern, finding["statement"])
     if match is None:
         return None, "statement not understood"

@@ -11,7 +11,7 @@ import sqlite3
 
 from idle import kind, process_of, rows
 from instances import MARK, projection
-from kernel_names import class_of
+from kernel_names import class_of, is_cudnn_attention
 from line import HOST
 
 # A product for all turns of a loop does the work of all.
@@ -20,7 +20,7 @@ LOADER = "enumerate(DataLoader)#"
 MARKS = (("compile ", "compilation"), ("triton compile", "compilation"), ("cuda graph capture", "graph capture"),
          ("torch.save", "checkpoint"), (LOADER, "data loader"), ("gc generation", "garbage collection"),
          ("empty_cache", "empty_cache"), ("new shape", "new shape"),
-         *((name, "synchronization") for name in ("item", "tolist", "nonzero", "masked_select", "equal", "cpu", "bool", "int",
+         *((name, "synchronization") for name in ("item", "tolist", "nonzero", "index", "masked_select", "equal", "cpu", "bool", "int",
                                                   "float")))
 CALLS = (("StreamBeginCapture", "graph capture"), ("StreamEndCapture", "graph capture"), ("GraphInstantiate", "graph capture"),
          ("GraphExecDestroy", "graph capture"), ("ModuleLoad", "code loading"), ("ModuleUnload", "code loading"),
@@ -33,8 +33,12 @@ WAITS = {"pthread_cond_wait", "pthread_cond_timedwait", "pthread_cond_clockwait"
          "sem_timedwait", "sem_clockwait", "futex", "pthread_join", "pthread_rwlock_rdlock"}
 WAITING = {"aten::item", "aten::_local_scalar_dense", "aten::nonzero", "aten::masked_select", "aten::is_nonzero", "aten::equal"}
 HOLDS = {"compilation", "graph capture", "checkpoint", "data loader", "garbage collection", "empty_cache"}
-SURROUNDED = {"compilation", "graph capture", "checkpoint"}
-ISSUE = SURROUNDED | {"kernel plans"}
+SURROUNDED = ("compilation", "graph capture", "checkpoint", "code loading")
+ISSUE = {"compilation", "graph capture", "checkpoint", "kernel plans"}
+PREPARE = {"new shape", "kernel plans", "code loading"}
+INPUT = {"epoll_wait", "epoll_pwait", "epoll_pwait2", "accept", "accept4"}
+# Operations before attention that clear or copy memory for it.
+BEFORE = 8
 CUDNN = ("cudnn_", "miopen_")
 OF_SHAPES = {"code loading", "creation", "allocation", "synchronization", "files", "host code"}
 UNNAMED = {"code loading", "creation", "kernel plans", "allocation", "system", "profiler", "host code", "launching", "not host"}
@@ -67,7 +71,7 @@ def says_by_name(kind, name):
         return "compilation" if name.endswith(" (dynamo_timed)") else None
     if kind == "call":
         return next((activity for part, activity in CALLS if part in name), None)
-    return "sleep" if name in SLEEPS else "files" if name in FILES else None
+    return "sleep" if name in SLEEPS else "files" if name in FILES else "input" if name in INPUT else None
 
 
 def plans(span):
@@ -260,9 +264,20 @@ class Host:
                             activity, path = self.activity("sync", wait.path), wait.path
                     yield activity, cause_, path, finish - begin
 
-    def of_gap(self, parts):
-        """The same with code around calls of files and sleeps, and around what serves a compiler, a capture, a checkpoint."""
+    def is_before_attention(self, gap, gpu):
+        """Whether attention of cuDNN ends the gap, or is what operations on memory that end it are for."""
+        at = bisect.bisect_left(self.capture.ops, self.first_of[gpu, gap[1]])
+        following = [op for op in self.capture.ops[at:at + BEFORE] if op.gpu == gpu and not op.copy]
+        own = self.capture.details[following[0].rank] if following else None
+        return own is not None and is_cudnn_attention(own)
+
+    def of_gap(self, parts, gap, gpu):
+        """The same with code around calls of files and sleeps, and around what serves a compiler, a capture, a checkpoint.
+        What prepares attention of cuDNN is a plan."""
         around = {}
+        if any(activity in PREPARE for activity, *_ in parts) and self.is_before_attention(gap, gpu):
+            planned = PREPARE | OF_SHAPES - {"synchronization"}
+            parts = [("kernel plans" if activity in planned else activity, *rest) for activity, *rest in parts]
         for activity, _, path, _ in parts:
             if activity in ("sleep", "files") and len(path) > 1 and path[-2].kind == "range" and path[-2].name not in self.stages:
                 around.setdefault(names_of(path[:-1]), activity)
@@ -271,8 +286,7 @@ class Host:
         times = collections.Counter()
         for activity, _, _, time in parts:
             times[activity] += time
-        main = next((one for one in ("compilation", "graph capture", "checkpoint") if times[one] * 2 >= times.total() > 0
-                     and times[one]), None)
+        main = next((one for one in SURROUNDED if times[one] * 2 >= times.total() > 0 and times[one]), None)
         for activity, cause, path, time in parts:
             yield main if main and activity in UNNAMED - {"not host"} else activity, cause, path, time
 
@@ -307,7 +321,7 @@ class Losses:
 
             for gap in host.work.gaps_within(gpu, first, last):
                 parts = list(host.gap_parts(gap, gpu, (first, last), driver, loops_of))
-                for activity, cause, path, time in host.of_gap(parts):
+                for activity, cause, path, time in host.of_gap(parts, gap, gpu):
                     self.times[activity][number] += time
                     self.causes[activity][number][cause] += time
                     subject = subject_of(path, activity)
@@ -352,6 +366,8 @@ def subject_of(path, activity):
         if said == activity or activity == "synchronization" and span.kind == "operator" and span.name in WAITING:
             masked = (one.name for one in reversed(path) if one.name in ("aten::index", "aten::index_put_"))
             return next(masked, span.name) if span.name == "aten::nonzero" else span.name
+    if activity == "kernel plans":
+        return next((span.name for span in reversed(path) if says(span) in PREPARE), None)
     return next((span.name for span in reversed(path) if span.kind == "call"), None) if activity == "allocation" else None
 
 

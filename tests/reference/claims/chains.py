@@ -8,6 +8,7 @@ import collections
 import math
 import statistics
 
+from calls import CallFinder
 from groups import Epilogues, Finder
 from instances import covered, lies_in, projection
 from line import Line
@@ -18,6 +19,7 @@ from stages import Rest
 
 # What the program writes out itself runs code of its own between its launches.
 OF_LOOPS = ("optimizer-loop", "expert-loop", "gemm-loop", "attention-math")
+BY_NAMES = ("gemm-epilogue", "repeated-calls", "constant-calls", "recomputed-activations")
 OF_LAUNCHES = ("optimizer-loop", "expert-loop", "gemm-loop", "layout-conversions")
 
 
@@ -68,7 +70,8 @@ def places(work, roof):
             own = details(work, op)
             launches[op.gpu, own["stream"]].append(Launch(op, at, own, place, operators_around(work, op)))
     for own in launches.values():
-        for chain in Finder(own, roof, work).find() if roof else Epilogues(own).find():
+        chains = Finder(own, roof, work).find() if roof else Epilogues(own).find()
+        for chain in chains + CallFinder(own, work).find():
             place = found[own[chain.launches[0]].place[0]]
             time = sum(own[at].time for at in chain.launches) * chain.scale + chain.also
             group = place.groups[chain.kind]
@@ -94,7 +97,7 @@ def of_pass(work, kind):
         other.stages = other.stages or work.stages
         if any(one[3].get("Input Dims") for own in other.capture.operators.values() for one in own):
             return places(other, Roof(gpu_name(work))), other
-    if kind != "gemm-epilogue":
+    if kind not in BY_NAMES:
         raise LookupError("no derivation by names alone")
     return places(work, None), work
 
@@ -180,6 +183,14 @@ PER = r"(?: per iteration)?"
 FRAME = r"(?:, in (?P<frame_text>.+?))?\.(?: Names(?: and order|, order and stream) of the kernels say so; .+)?"
 TIME = r"(?P<time>\S+ \S+), (?P<share>\S+ %) of (?:its|the) GPU time"
 CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
+    "repeated-calls": r".+? calls the model (?P<factor>\S+) times before backward, with inputs of the same sizes"
+                      r"(?: \((?P<sizes_text>[^)]+)\))? and the same GEMMs\. All calls but one, with their part of backward, take " + TIME
+                      + r"\.",
+    "constant-calls": r".+? runs more than one network\. Its calls of the model with inputs of the same sizes"
+                      r"(?: \((?P<sizes_text>[^)]+)\))? in each iteration take " + TIME + r"; other networks take the rest\.",
+    "recomputed-activations": r".+? launches (?P<kernels>\S+) kernels? of forward again" + PER + r" on the thread of backward"
+                              r"(?:, those of attention or normalization up to (?P<factor>\S+) times for each launch in forward)?: "
+                              + TIME + r"\.",
     "unused-gradients": r".+? runs (?P<kernels>\S+) kernels?" + PER + r" of backward after the last gradient of a parameter that the "
                         r"optimizer updates: " + TIME + r"\. They serve other parameters, the largest with (?P<sizes_text>.+?) elements\.",
     "dense-embeddings": r".+? works on all rows of embedding tables, of which a batch uses few: .+? This takes " + TIME

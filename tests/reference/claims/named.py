@@ -9,6 +9,7 @@ import statistics
 from activities import UNNAMED, Host, names, windows_of
 from idle import within
 from instances import REPEATING, covered
+from kernel_names import is_cudnn_attention, is_of_cudnn
 from line import HOST, Line
 from parts import chain, next_range, sync_calls, sync_time
 
@@ -17,6 +18,7 @@ MARKED = {"garbage-collection": ["garbage collection"], "data-loader": ["data lo
 CAPTURES = ["graph capture", "empty_cache", "garbage collection"]
 PLANS = ["kernel plans", "new shape"]
 SHAPES = [*PLANS, "code loading"]
+LOADED = ["new shape", "code loading"]
 # A launch of a prepared kernel takes less.
 PREPARES = 1e6
 LOADS = ["code loading", "kernel plans", "host code", "allocation", "synchronization", "files"]
@@ -187,16 +189,43 @@ def prepares(own):
 
 
 def new_shapes(work, stage, process, found):
-    lost, issued, windows = preparation(work, stage, process)
+    attention, _ = of_attention(work, stage, process)
+    if attention:
+        return prepared(work, stage, process, attention, ["kernel plans"], sum(attention[:2]))
+    return prepared(work, stage, process, preparation(work, stage, process), SHAPES, float("inf"))
+
+
+def prepared(work, stage, process, lost_of, activities, limit):
+    lost, issued, windows = lost_of
     line, own = Line(work, stage, process), losses_of(work, stage, process)
-    listed = names([own], SHAPES)
+    named = sum(time for one in activities for name, time in own.subjects.get(one, {}).items() if name is not None)
+    listed = names([own], activities) if 2 * named >= own.time(*activities) else []
     for other in [] if listed else others(work, stage):
-        listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], SHAPES)
+        listed = listed or names([losses_of(other, stage, sorted(other.instances(stage))[0])], activities)
     most = sooner(work, stage, process, line)
-    saved = min(bound(lost, issued, line.of_host(), line.late_latency(), most), line.whole)
+    saved = min(bound(lost, issued, line.of_host(), line.late_latency(), most), limit, line.whole)
     gain = gain_of_stage(line, own.windows, windows, lost + issued, saved, issued)
     return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / windows, gain=gain,
                 names_text=", ".join(listed[:3]))
+
+
+def of_attention(work, stage, process):
+    """Of a stage in which cuDNN computes attention alone: what the host prepares for it and, if the pass shows that, for others."""
+    ops = [work.capture.details[op.rank] for one in work.counted(stage, process) for op in one.ops if not op.copy]
+    of_cudnn = [own for own in ops if is_of_cudnn(own)]
+    if not of_cudnn or not all(map(is_cudnn_attention, of_cudnn)):
+        return None, None
+    own = losses_of(work, stage, process)
+    if not own.time("kernel plans"):
+        return preparation(work, stage, process), None
+    return tuple((own.time(*activities), sum(own.issued[one] for one in activities), own.occurs(*activities))
+                 for activities in (["kernel plans"], LOADED))
+
+
+def shapes_of_others(work, stage, process, found):
+    """What new shapes need of other kernels where cuDNN plans attention for them."""
+    _, lost = of_attention(work, stage, process)
+    return prepared(work, stage, process, lost, LOADED, sum(lost[:2]))
 
 
 def losses_of(work, stage, process):
@@ -276,13 +305,20 @@ def sync_bound(work, stage, process, found):
     name = listed[0] if listed else "nonzero" if counts and 2 * counts >= len(waits) else None
     kind = kind_of_wait(name)
     most, issued = float("inf"), sum(own.issued[one] for one in activities)
-    if kind == "value":
-        most = sooner(work, stage, process, line)
-    if keeps_host(kind, own):
+    is_mixed = name is None and is_repeated(own) and bool(names([own], activities))
+    launches = False
+    if kind == "value" or is_mixed:
+        waiting = line.waits() * len(line.counted) if line.unprofiled is None else sooner(work, stage, process, line)
+        # Where the host works for most of that time, its launches are what the GPU waits for.
+        launches = waiting < lost / 2
+        most = most if launches else waiting
+    if keeps_host(kind, own) and not (is_mixed and launches):
         most, issued = min(most, line.waits() * len(line.counted)), 0
     saved = min(bound(lost, issued, line.of_host(), line.late_latency()), most, line.whole)
     gain = gain_of_stage(line, own.windows, told["windows"], min(lost + issued, most), saved, issued)
-    name = ", ".join(listed[:3]) if kind == "mask" else name
+    if launches and 2 * told["windows"] >= own.windows:
+        gain = max(gain, line.saving_idle(line.time - line.busy))
+    name = ", ".join(listed[:3]) if kind == "mask" else ", ".join(names([own], activities)[:3]) if is_mixed else name
     calls, call, around = sync_calls(work, stage, process)
     return dict(told, gain=gain, names_text=name, calls=calls, call_text=call, around_text=around,
                 within_share=min((line.pool["sync"] + line.pool["copy"]) / lost, 1))
@@ -300,8 +336,12 @@ def kind_of_wait(name):
 
 def keeps_host(kind, own):
     """Whether the host works as long as before without the waits: it neither works on what it waits for nor loops."""
-    is_loop = statistics.median([len(of) for of in own.waits] or [0]) >= 3
-    return kind == "all" or kind != "data" and not is_loop
+    return kind == "all" or kind != "data" and not is_repeated(own)
+
+
+def is_repeated(own):
+    """Whether a typical iteration waits in a loop."""
+    return statistics.median([len(of) for of in own.waits] or [0]) >= 3
 
 
 def between(work, stage, process, found):

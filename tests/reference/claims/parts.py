@@ -9,7 +9,7 @@ import statistics
 from cpu_samples import HOST
 from cpu_samples import samples as samples_of
 from idle import kind, process_of, rows, union, within
-from instances import covered, outermost, projection
+from instances import MARK, covered, outermost, projection
 from kernel_names import (class_of, group_of, CONVOLUTIONS, is_fp32_engine, is_fp32_transform, is_fp32_without_tensor_cores,
                           is_tf32_gemm)
 
@@ -154,7 +154,8 @@ def sync_calls(work, stage, process):
             at = bisect.bisect_right(ends[thread], start)
             waiting = syncs[thread][at] if at < len(syncs[thread]) else None
             if waiting and waiting[0] < call[0] and in_stage(work, stage, process, waiting):
-                charged[waiting[3].split("_v")[0], around(work, thread, waiting)] += end - start
+                # Until the call returns.
+                charged[waiting[3].split("_v")[0], around(work, thread, waiting)] += min(end, waiting[1]) - start
     (name, place), _ = charged.most_common(1)[0] if charged else ((None, None), 0)
     return statistics.median(numbers), name, place
 
@@ -164,13 +165,12 @@ def in_stage(work, stage, process, call):
 
 
 def around(work, thread, call):
-    """The innermost operator around a call, else the innermost range."""
-    for spans in (work.capture.cpu_ops.get(thread, []), [(start, -end, name) for start, end, own, name in work.ranges
-                                                         if own == thread]):
-        open_ = [span for span in spans if span[0] <= call[0] < span[1]]
-        if open_:
-            return max(open_)[2]
-    return None
+    """The innermost operator around a call, else the ranges around it, the outermost first."""
+    operators = [own for own in work.capture.cpu_ops.get(thread, []) if own[0] <= call[0] < own[1]]
+    if operators:
+        return max(operators)[2]
+    ranges = [(start, end, name) for start, end, own, name in work.ranges if own == thread and start <= call[0] < -end and name]
+    return " › ".join(name.removeprefix(MARK) for *_, name in ranges) or None
 
 
 def percent(share):

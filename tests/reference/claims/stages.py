@@ -9,12 +9,13 @@ import statistics
 
 from links import LARGE, pinned_rate
 from parts import (alone, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, no_tensor_cores,
-                   os_calls, sync_calls, tf32_gemms, unattributed, uncovered, unknown_kernels)
+                   os_calls, sync_calls, sync_time, tf32_gemms, unattributed, uncovered, unknown_kernels)
 from activities import UNNAMED
 from idle import LABELS, kind, union
+from kernel_names import class_of
 from instances import covered
 from line import HOST, Line
-from named import host_of, losses_of, others, place_of, preparation
+from named import IDLE as NAMED_IDLE, OCCURS, losses_of, of_attention, others, place_of, preparation, shapes_of_others
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
@@ -27,6 +28,8 @@ ACTIVITY = {"garbage collection": "Python garbage collection", "data loader": "w
 # The host works as long as before without these.
 WAITS = {"sync", "copy", "communication", "queue"}
 PREPARATION = "preparation of kernels by cuDNN"
+# Stages whose names say what they do.
+KINDS = {"prefill", "decode", "decode_step", "forward", "backward", "optimizer", "train_step"}
 APART = ", excluding what exceeds the median one"
 PAUSES = "intermittent CPU stalls"
 IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to (?P<most>\S+ %) by iteration\))?)"
@@ -140,7 +143,9 @@ def stage_busy(work, stage, process, found):
     prepared = preparation(work, stage, process)
     if prepared and prepared[0] >= line.of_host() / 2:
         if line.scaled(prepared[0]) > most:
-            word, most = PREPARATION, line.scaled(prepared[0])
+            for_others = of_attention(work, stage, process)[1]
+            word = ACTIVITY["new shape"] if for_others and for_others[0] >= 0.01 * prepared[0] else PREPARATION
+            most = line.scaled(prepared[0])
     elif named and 2 * losses.occurs(named) >= losses.windows and line.scaled(losses.time(named)) > most:
         word, most = ACTIVITY.get(named, named), line.scaled(losses.time(named))
     others = line.pool["other_work"] / line.whole
@@ -158,6 +163,16 @@ def replays_graphs(work, line):
     """Whether graphs issue at least half of the operations."""
     ops = [op for one in line.counted for op in one.ops]
     return 2 * sum("GraphLaunch" in work.call(op)[1][3] for op in ops if work.call(op)) >= len(ops)
+
+
+def first_use(work, stage, process, found):
+    rest = Rest(work, stage, process, found)
+    saved = rest.stage_time("first_use")
+    told = of_idle(rest, ["first_use"], saved)
+    # No warm run shows how much of the only one is cold.
+    if len(rest.line.counted) == 1 and stage in KINDS and saved >= 0.05 * rest.line.time:
+        told["gain"] = max(rest.line.reference - rest.line.busy, 0)
+    return told
 
 
 def allocation(work, stage, process, found):
@@ -200,24 +215,29 @@ def launch_bound(work, stage, process, found):
     kernels = kernels_of(work, found)
     rest = Rest(work, stage, process, found)
     line, launching = rest.line, rest.stage_time("launching")
+    prepared = preparation(work, stage, process)
+    if prepared and prepared[0] >= line.of_host() / 2:
+        # A host that is slow by itself still launches once kernels are prepared.
+        added = max(line.time - line.reference, 0)
+        launching -= (sync_time(work, stage, process) if line.unprofiled is not None else float("inf")) + added
     others = [rest.stage_time(cause) for cause in LABELS
               if cause not in ("launching", "host_code", "sync") and not rest.is_rare(cause)]
     largest = max(*others, host_code(work, stage, process, rest), line.scaled(rest.losses.time("synchronization")),
                   0 if rest.is_rare("launching") else launching)
-    saved, kept = launching, 0
+    saved, kept, samples_ = launching, 0, samples_of(work, line)
     if largest <= launching:
-        steps = decode_steps(work, line)
-        between = gaps_with(work, found, "host_code") >= 5 * len(found) * (steps or 1)
-        typical = typical_code(work, stage, process, rest)
-        causes = [cause for cause in (*HOST, "queue") if cause not in ("sync", "copy", "host_code")]
-        typical = statistics.median(rest.each("host_code")) if typical is None else typical
-        saved = sum(statistics.median(rest.each(cause)) for cause in causes) + typical * between
+        saved = graph_time(work, rest, found)
         # A graph of each step leaves what the host computes between steps.
-        kept = line.unprofiled_idle(typical) if steps and not between else 0
+        if decode_steps(work, line) and not is_between_launches(work, line, found):
+            kept = line.unprofiled_idle(code_of_iteration(work, rest))
     told = of_idle(rest, ["launching"], launching)
     replay = replay_time(work, found)
     if replay is not None:
         told["gain"] = line.saving_idle(line.time - replay)
+    elif samples_:
+        # A kernel for all samples may take as long as that of one.
+        idle = min(max(graph_time(work, rest, found), launching), max(line.reference - line.busy, 0))
+        told["gain"] = line.saving(idle + line.busy * (1 - 1 / samples_))
     elif not rest.is_rare("launching"):
         told["gain"] = min(line.saving_idle(max(saved, launching)), max(line.reference - line.busy, 0) - kept)
     calls = {(thread, call) for one, *_ in found for op in one.ops for thread, call in [work.call(op) or (None, None)]
@@ -227,6 +247,37 @@ def launch_bound(work, stage, process, found):
     return dict(told, samples=samples, libraries_text=libraries, launches=len(calls) / steps,
                 operations=line.operations, kernel=statistics.mean(op.end - op.start for op in kernels),
                 call=statistics.median(times) if times else None)
+
+
+def graph_time(work, rest, found):
+    """Idle time of a typical iteration that is gone when one launch issues all its operations."""
+    causes = [cause for cause in (*HOST, "queue") if cause not in ("sync", "copy", "host_code")]
+    code = code_of_iteration(work, rest) if is_between_launches(work, rest.line, found) else 0
+    return sum(statistics.median(rest.each(cause)) for cause in causes) + code
+
+
+def code_of_iteration(work, rest):
+    typical = typical_code(work, rest.line.stage, rest.line.process, rest)
+    return statistics.median(rest.each("host_code")) if typical is None else typical
+
+
+def is_between_launches(work, line, found):
+    """Whether host code lies in many gaps of an iteration, or of a decode step."""
+    return gaps_with(work, found, "host_code") >= 5 * len(found) * (decode_steps(work, line) or 1)
+
+
+def samples_of(work, line):
+    """Samples of a batch that a stage without products computes one by one."""
+    batch, launches = work.source.workload.get("batch"), collections.Counter()
+    for op in (op for one in line.counted for op in one.ops if not op.copy):
+        own = work.capture.details[op.rank]
+        if class_of(own) in ("gemm", "convolution", "attention"):
+            return None
+        launches[own["name"]] += 1
+    if not batch or batch < 8 or line.stage in KINDS or not launches:
+        return None
+    of_samples = sum(number for number in launches.values() if number % (batch * len(line.counted)) == 0)
+    return batch if 2 * of_samples >= launches.total() else None
 
 
 def decode_steps(work, line):
@@ -414,7 +465,8 @@ RULES = {
         r"(?: In \S+ % of the CPU code of its longest gaps the loop waits for the DataLoader's next batch\.)?"
         + SAMPLED, host_bound),
     "first-use": (f"{IDLES} inside calls that load code, launch a kernel for the first time, or instantiate a graph\\.",
-                  by_cause("first_use")),
+                  first_use),
+    "first-use shapes": (NAMED_IDLE + OCCURS + r"\.", shapes_of_others),
     "queue-gaps": (
         f"{IDLES} between operations (?:already launched|replayed by a CUDA graph)"
         r"(?: \((?P<gaps>\S+) gaps? over all measured iterations, mean (?P<mean>\S+ \S+)\))?, after the CPU issued them\."

@@ -143,7 +143,7 @@ class Capture:
                 self.full[rank] = full
                 rank += 1
         self.ops.sort(key=lambda op: (op.start, op.end, op.rank))
-        self.calls, self.call_of = collections.defaultdict(list), {}
+        self.calls, self.call_of, within = collections.defaultdict(list), {}, {}
         for start, end, thread, correlation, name in rows(
                 db, "CUPTI_ACTIVITY_KIND_RUNTIME", ["start", "end", "globalTid", "correlationId", "nameId"]):
             self.calls[thread].append((start, end, correlation, self.names[name]))
@@ -151,11 +151,14 @@ class Capture:
             outermost, last = [], None
             for call in sorted(calls, key=lambda call: (call[0], -call[1])):
                 if last is not None and call[1] <= last:
+                    # A launch that a call with a wrong start seems to hold still issues its operations.
+                    within.setdefault((process_of(thread), call[2]), (thread, call))
                     continue
                 last = call[1]
                 outermost.append(call)
                 self.call_of[process_of(thread), call[2]] = (thread, call)
             self.calls[thread] = outermost
+        self.call_of = within | self.call_of
         self.first = {}
         for op in self.ops:
             self.first.setdefault((op.process, op.correlation), op)

@@ -66,15 +66,17 @@ def is_fp32_without_tensor_cores(details):
     return FP32_GEMM.match(details["name"] or "") is not None
 
 
-def simt_convolution(half):
+def simt_convolution(wanted_dtype):
     """cuDNN's SIMT convolutions; their tables of indices multiply nothing."""
     def wanted(details):
         name = details["name"] or ""
-        return re.search(r"convolve_sgemm|(^|_)scudnn|xmma_(fprop|dgrad|wgrad)\w*_ffma_", name) is not None and "indices" not in name and ("__half" in name) == half
+        own = next((dtype for dtype in ("__half", "bfloat16") if dtype in name), None)
+        is_simt = re.search(r"convolve_sgemm|(^|_)scudnn|xmma_(fprop|dgrad|wgrad)\w*_ffma_", name) is not None
+        return is_simt and "indices" not in name and own == wanted_dtype
     return wanted
 
 
-CONVOLUTIONS = {"fp32": simt_convolution(False), "fp16": simt_convolution(True)}
+CONVOLUTIONS = {"fp32": simt_convolution(None), "fp16": simt_convolution("__half"), "bf16": simt_convolution("bfloat16")}
 
 
 def is_fp32_engine(details):

@@ -29,7 +29,8 @@ from bundle import Input
 from calls import CALLS
 from chains import CHAINS
 from counters import COUNTERS, coverage, representatives
-from instances import WHOLE
+from first_page import figures
+from instances import WHOLE, Pass
 from limits import LIMITS
 from named import NAMED
 from parts import product_share
@@ -125,6 +126,7 @@ def derive(work, finding):
 
 def check(work, finding):
     """Whether a finding is true, and its parts in words."""
+    work.gain = None
     stated, derived = derive(work, finding)
     if stated is None:
         return "not derived", derived
@@ -134,6 +136,7 @@ def check(work, finding):
         derived["gain"] = derived["time"]
     if finding["saved_ns"] is not None:
         stated["gain"] = f"{finding['saved_ns']!r} ns"
+    work.gain = derived.get("gain")
     parts, false, missing = [], [], [group for group in stated if group not in derived]
     for group, text in stated.items():
         shown = derived.get(group)
@@ -158,6 +161,22 @@ def inputs(arguments):
             yield from sorted(one for one in argument.rglob("*") if one.is_file())
 
 
+def page_one(told, work, gains):
+    """Of each figure of the first page its state, as a finding, and words."""
+    try:
+        for stage, name, groups in figures(told, work, gains):
+            false = [group for group, (stated, derived) in groups.items() if not is_equal(stated, derived)]
+            words = "; ".join(f"{group} {stated} | {derived:.10g}" for group, (stated, derived) in groups.items())
+            state = "FALSE" if false else "true"
+            yield state, dict(rule=f"page one: {re.sub(' .*', '', name)}", stage=stage, rank=None), f"{false or ''}{name}: {words}"
+    except Exception as error:
+        yield "not derived", dict(rule="page one", stage=None, rank=None), f"{type(error).__name__}: {error}"
+
+
+def is_equal(stated, derived):
+    return is_true("", stated, derived) if isinstance(stated, str) else abs(stated - derived) <= 1e-6 * max(abs(derived), 1e-12)
+
+
 def claims(rooflens, path, folder):
     """Of each finding of an input its state, its rule and words."""
     told = report.read(rooflens, path, folder)
@@ -166,15 +185,24 @@ def claims(rooflens, path, folder):
     findings, source = list(report.findings(told)), Input(path, folder)
     stages = list(dict.fromkeys(row["stage"].split(" · rank")[0] for row in report.dataset(told, "stages")))
     with_pauses = {(one["stage"], one["rank"]) for one in findings if one["rule"] == "host-pauses"}
+    gains = {}
     for finding in findings:
         try:
             has_own = source.raw(finding["pass"]) and finding["rule"] != "unrepresentative-profile"
-            work = source.work(finding["pass"] if has_own else first_pass(source))
+            name = finding["pass"] if has_own else first_pass(source)
+            work = source.work(name) if name else Baseline(source)
             work.stages, work.with_pauses = stages_of(work, stages), with_pauses
             state, words = check(work, finding)
+            if finding["saved_ns"] is not None and work.gain is not None:
+                gains[finding["rule"], finding["stage"]] = work.gain
         except Exception as error:
             state, words = "not derived", f"{type(error).__name__}: {error}"
         yield state, finding, words
+    name = first_pass(source)
+    work = source.work(name) if name else None
+    if isinstance(work, Pass):
+        work.stages = stages_of(work, stages)
+        yield from page_one(told, work, gains)
 
 
 def stages_of(work, stages):
@@ -184,9 +212,19 @@ def stages_of(work, stages):
     return others if has_other else stages
 
 
+class Baseline:
+    """What a bundle without a profiled pass holds: unprofiled repeats and samples."""
+
+    def __init__(self, source):
+        self.source = source
+
+    def instances(self, stage):
+        return {}
+
+
 def first_pass(source):
     passes = source.passes("timeline") + source.passes("operators") + source.passes("counters")
-    return passes[0] if passes else None
+    return next(iter(passes), None)
 
 
 def check_input(rooflens, path):

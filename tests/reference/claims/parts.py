@@ -290,7 +290,7 @@ def no_tensor_cores(work, stage, process, found):
     times, whole = by_name(work, lambda one: is_fp32_without_tensor_cores(one) or is_fp32_engine(one) or CONVOLUTIONS["fp32"](one))
     transforms = by_name(work, is_fp32_transform)[0].total()
     time = times.total() + transforms
-    half = by_name(work, CONVOLUTIONS["fp16"])[0]
+    half = by_name(work, CONVOLUTIONS["bf16" if "bf16 convolutions" in work.statement else "fp16"])[0]
     return dict(time=time, share=time / whole, transforms=transforms, kernel_text=longest(times), convolutions=half.total(),
                 convolutions_share=half.total() / whole, convolution_kernel_text=longest(half))
 

@@ -31,6 +31,7 @@ PREPARATION = "preparation of kernels by cuDNN"
 # Stages whose names say what they do.
 KINDS = {"prefill", "decode", "decode_step", "forward", "backward", "optimizer", "train_step"}
 APART = ", excluding what exceeds the median one"
+IN_FIRST = ", nearly all of it in the first one, which may be a cold start"
 PAUSES = "intermittent CPU stalls"
 IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to (?P<most>\S+ %) by iteration\))?)"
 FEW = (r"(?:In (?P<few>\S+) of (?P<all>\S+) iterations of .+? the GPU is idle for (?P<time>\S+ \S+) in all, up to "
@@ -413,7 +414,10 @@ def host_pauses(work, stage, process, found):
     stalls = longest_stalls(work, found, beyond)
     repeats = work.source.baseline.get(stage, {}).get("ms", [])
     cold = dict(cold=repeats[0] * 1e6, cold_median=statistics.median(repeats) * 1e6) if repeats else {}
-    return dict(stalls, time=beyond, gain=beyond, all=len(found), ended_code_share=stalls["ended_share"], **cold)
+    profiled = min(rest.line.stalls_of_profiler(), beyond) if rest.line.unprofiled is not None else 0
+    in_first = len(found) > 1 and rest.of(0, "host_code") - typical >= 0.9 * beyond
+    return dict(stalls, time=beyond, gain=beyond - profiled, profiled=profiled, first_text=IN_FIRST if in_first else None,
+                all=len(found), ended_code_share=stalls["ended_share"], **cold)
 
 
 def longest_stalls(work, found, loss):
@@ -494,10 +498,11 @@ RULES = {
                               exposed_communication),
     "host-pauses": (
         r".+? loses (?P<time>\S+ \S+) over (?P<all>\S+) measured iterations? to intermittent CPU stalls absent from (?:the median "
-        r"iteration|median steps); the longest lasts (?P<longest>\S+ \S+?)"
+        r"iteration|median steps)(?P<first_text>, nearly all of it in the first one, which may be a cold start)?; the longest lasts (?P<longest>\S+ \S+?)"
         r"(?:\. The (?P<listed>\S+) longest stalls take (?P<whole>\S+ \S+)(?:; (?P<ended_share>\S+ %) of it"
         r"| of CPU work outside CUDA(?:; (?P<ended_code_share>\S+ %) of it| and end with (?P<kinds>\S+) different kernels))"
         r"(?: is in (?P<ended_count>\S+) stalls? that directly precedes? [^.]+(?: in range \S+)?)?)?\."
+        r"(?: The gain excludes (?P<profiled>\S+ \S+): a cold start, or absent from unprofiled repeats\.)?"
         r"(?: In pass \S+, (?P<first_calls>\S+) calls of (?P<operator_text>\S+) are the first with their input shapes "
         r"\(a size of (?P<low>\S+) to (?P<high>\S+)\) and take (?P<least>\S+ \S+) to (?P<most>\S+ \S+) of Self CPU time each; "
         r"the median of all (?P<calls>\S+) calls is (?P<median>\S+ \S+)\.| cuDNN attention builds a plan for each new key "
@@ -511,7 +516,7 @@ RULES = {
     "no-tensor-cores": (
         r"(?:fp32 (?:GEMMs|convolutions|GEMMs and convolutions) run without tensor cores for (?P<time>\S+ \S+), (?P<share>\S+ %) of "
         r"kernel time(?:, (?P<transforms>\S+ \S+) of it in transforms for convolutions by Winograd)?; the largest is "
-        r"(?P<kernel_text>.+)|fp16 convolutions run without tensor cores for (?P<convolutions>\S+ \S+), "
+        r"(?P<kernel_text>.+)|(?:fp16|bf16) convolutions run without tensor cores for (?P<convolutions>\S+ \S+), "
         r"(?P<convolutions_share>\S+ %) of kernel time; the largest is (?P<convolution_kernel_text>.+))\.", no_tensor_cores),
     "tf32-gemms": (
         r"GEMMs run in TF32 for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is (?P<kernel_text>.+)\.",

@@ -1,0 +1,87 @@
+"""Figures of the first page: times and busy shares of stages, times after actions, shares that actions save, covered time.
+
+Definitions: docs/methodology.md, *Upper bounds of gains* and *Time*. Times after several actions are computed jointly by the program;
+here they lie between the time without all of these savings and that without the largest one of them.
+"""
+
+import re
+
+import report
+from instances import MARK, covered, projection
+from line import Line
+from named import loop_time, pairs_of
+from parts import chain
+
+EFFECT = re.compile(r"\S+ \S+ of (.+?) \((\S+ %)\)")
+LOOP, STEP = "Measured loop", "Training step"
+# What a figure says of its stage: that it is of two levels of repeats, as profiled, or of a step.
+OF_STAGE = re.compile(r"(.+?)(?:, mean of two levels \(.*\)|, profiled)?(, per step(?: \(of (\d+)\))?)?")
+
+
+def figures(told, work, gains):
+    """Of each figure its name, and by group what is stated and what is derived. The gains of findings are derived ones."""
+    processes = {stage: sorted(work.instances(stage)) for stage in work.stages}
+    lines = {stage: Line(work, stage, own[0]) for stage, own in processes.items() if len(own) == 1 and work.counted(stage, own[0])}
+    actions, loop = report.dataset(told, "summary_actions"), loop_time(work, pairs_of(work)[1]) if len(processes) == 1 else None
+    step = sum(line.reference for line in lines.values())
+    for row in report.dataset(told, "headline"):
+        line = lines.get(row["stage"])
+        if line and row["busy_share"] is not None:
+            yield row["stage"], "busy share", {"share": (value(row["busy_share"]), min(line.busy / line.reference, 1))}
+    for row in report.dataset(told, "summary_figures"):
+        stage, of_step, steps = OF_STAGE.fullmatch(row["figure"]).groups()
+        is_loop, is_step = row["figure"].startswith(LOOP) and len(lines) == len(work.stages), row["figure"] == STEP
+        if row["unit"] != "ns" or of_step and not steps or not (stage in lines or is_loop and loop or is_step):
+            continue
+        now = loop if is_loop else step if is_step else lines[stage].reference / int(steps or 1)
+        groups = {"now": (value(row["now"]), now)}
+        saved = [saved_of(action, lines, gains, None if is_loop or is_step else stage, is_loop) for action in actions]
+        for number in range(1, 1 + len(saved)):
+            after, own = value(row.get(f"after_{number}")), saved[:number]
+            if after is None or None in own or actions[number - 1]["also"]:
+                break
+            least, most = max(now - sum(own) / int(steps or 1), 0), now - max(own) / int(steps or 1)
+            groups[f"after {number}"] = (after, min(max(after, least * (1 - 1e-9)), most * (1 + 1e-9)))
+        yield stage, "times", groups
+    for action in actions:
+        effect = EFFECT.match(action["effect"])
+        stage, gain = found_in(action, gains)
+        if effect and gain is not None and (stage in lines or stage is None and loop):
+            whole = lines[stage].reference if stage else loop
+            is_of_step = effect[1] == "each step" and any(row["figure"] == STEP for row in report.dataset(told, "summary_figures"))
+            yield stage, f"action {action['number']}", {"saved": (value(action["saved_ns"]), gain), "of": (value(action["of_ns"]), whole),
+                                                       "share": (effect[2], gain / (step if is_of_step else whole))}
+    if len({op.gpu for op in work.capture.ops}) == 1 and (phases := report.dataset(told, "account_phases")):
+        measured = [row for row in phases if row["phase"] in ("measured iterations", "slow measured iterations")]
+        spans = [projection(one) for _, _, one, counts in chain(work) if counts]
+        yield None, "covered time", {"time": (float(sum(value(row["time_ns"]) for row in measured)), covered(spans)),
+                                     "share": (sum(value(row["captured_share"]) for row in measured), covered(spans) / captured(work))}
+
+
+def found_in(action, gains):
+    """Where the finding of an action is, and its gain; none if that is not derived or of several stages."""
+    found = [(stage, gain) for (rule, stage), gain in gains.items() if rule == action["rule"]]
+    same = [own for own in found if abs(own[1] - value(action["saved_ns"])) <= 1e-6 * max(own[1], 1)] or found
+    return same[0] if len(same) == 1 else (None, None)
+
+
+def saved_of(action, lines, gains, stage, is_loop):
+    """What an action saves of a stage, of all stages of a step, or of the loop."""
+    where, gain = found_in(action, gains)
+    if gain is None or where is None and not is_loop or where is not None and where not in lines:
+        return None
+    if is_loop:
+        return gain * (len(lines[where].counted) if where else 1)
+    return gain if stage in (None, where) else 0
+
+
+def captured(work):
+    """From the first to the last operation, call or start of a range of the program."""
+    calls = [call for own in work.capture.calls.values() for call in own]
+    starts = [start for start, _, _, name in work.ranges if not (name or "").startswith(MARK)]
+    ops = work.capture.ops
+    return max([op.end for op in ops] + [call[1] for call in calls] + starts) - min([ops[0].start] + [call[0] for call in calls] + starts)
+
+
+def value(cell):
+    return cell["value"] if isinstance(cell, dict) else cell

@@ -171,6 +171,12 @@ const SERVING_AND_TRAINING: &[Case] = &[
         "bf16",
     ),
     (
+        "void nhwcAddPaddingKernel<__nv_bfloat16, float, float, true, (cudnnKernelDataType_t)2>(int)",
+        Layout,
+        "cuDNN",
+        "bf16",
+    ),
+    (
         "void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>(T)",
         Layout,
         "vLLM",

@@ -203,10 +203,22 @@ pub(crate) fn check(path: &Path) -> Result<(), LakeError> {
     open(path).map(drop)
 }
 
-/// The number of rows of a file.
-pub(crate) fn height(path: &Path) -> Result<usize, LakeError> {
-    let height = open(path)?.num_rows();
-    height.map_err(|error| LakeError::damaged(path, &error))
+/// The first row and the number of rows of each row group. A large one is several parts, which take less memory.
+pub(crate) fn parts(path: &Path) -> Result<Vec<(usize, usize)>, LakeError> {
+    let mut reader = open(path)?;
+    let metadata = reader.get_metadata();
+    let metadata = metadata.map_err(|error| LakeError::damaged(path, &error))?;
+    let mut parts = Vec::new();
+    let mut first = 0;
+    for group in &metadata.row_groups {
+        let end = first + group.num_rows();
+        while first < end {
+            let rows = (end - first).min(2 * ROW_GROUP);
+            parts.push((first, rows));
+            first += rows;
+        }
+    }
+    Ok(parts)
 }
 
 /// The rows of a file in the declared columns; one that the file lacks is missing in all rows.

@@ -26,6 +26,7 @@ mod present;
 mod query;
 mod results;
 pub mod schema;
+mod sums;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::iter;
 use std::path::{Path, PathBuf};
 
 use polars_core::prelude::DataFrame;
@@ -9,9 +10,10 @@ use rooflens_query::{Copied, Described, DescribedColumn, Value};
 use rooflens_session::table::Kind as Declared;
 
 use super::LakeError;
-use super::files::{ROW_GROUP, height, read_part};
+use super::files::{parts, read_part};
 use super::lake::Lake;
 use super::schema::{Column, KEY, Kind, TABLES, Table, table};
+use super::sums::{Sums, has_star, is_part, tokens};
 
 /// Files that cannot be read, and why: their rows are missing.
 pub type Unread = RefCell<BTreeMap<PathBuf, LakeError>>;
@@ -25,24 +27,31 @@ impl Lake {
     /// The lake cannot be listed.
     pub fn copied<'a>(&self, sql: &str, unread: &'a Unread) -> Result<Vec<Copied<'a>>, LakeError> {
         let sql = sql.to_lowercase();
-        let is_part = |letter: char| letter.is_alphanumeric() || letter == '_';
         let words: BTreeSet<&str> = sql.split(|letter| !is_part(letter)).collect();
-        let has_star = has_star(&sql);
+        let tokens = tokens(&sql);
+        let has_star = has_star(&tokens);
         let mut copied = Vec::new();
         for table in TABLES {
-            // A frame without columns has no rows.
-            let is_wanted = |column: &&Column| {
-                has_star || words.contains(column.name) || column.name == KEY[0].name
-            };
-            let wanted: Vec<&'static Column> = table.all_columns().filter(is_wanted).collect();
-            let files = match words.contains(table.name) {
-                true => self.files(table)?,
-                false => Vec::new(),
-            };
             let columns: Vec<&'static Column> = table.all_columns().collect();
+            let sums = Sums::of(&tokens).filter(|sums| sums.table.name == table.name);
+            let rows: Box<dyn Iterator<Item = Row>> = match sums {
+                Some(sums) => {
+                    let frames = read_frames(self.files(table)?, sums.columns(), unread);
+                    Box::new(sums.rows(frames))
+                }
+                None if words.contains(table.name) => {
+                    // A frame without columns has no rows.
+                    let is_wanted = |column: &&Column| {
+                        has_star || words.contains(column.name) || column.name == KEY[0].name
+                    };
+                    let wanted = columns.iter().copied().filter(is_wanted).collect();
+                    Box::new(read_rows(self.files(table)?, wanted, columns, unread))
+                }
+                None => Box::new(iter::empty()),
+            };
             copied.push(Copied {
                 table: described(table),
-                rows: Box::new(read_rows(files, wanted, columns, unread)),
+                rows,
             });
         }
         Ok(copied)
@@ -81,11 +90,20 @@ fn read_rows<'a>(
     columns: Vec<&'static Column>,
     unread: &'a Unread,
 ) -> impl Iterator<Item = Row> + use<'a> {
-    let parts = files.into_iter().flat_map(|path| parts(path, unread));
-    parts.flat_map(move |(path, first)| {
-        let frame = read_part(&path, &wanted, (first, ROW_GROUP));
-        known(frame, &path, unread).map_or_else(Vec::new, |frame| rows(&frame, &columns))
-    })
+    read_frames(files, wanted, unread).flat_map(move |frame| rows(&frame, &columns))
+}
+
+/// Some columns of files, a part of a file at a time.
+fn read_frames<'a>(
+    files: Vec<PathBuf>,
+    columns: Vec<&'static Column>,
+    unread: &'a Unread,
+) -> impl Iterator<Item = DataFrame> + use<'a> {
+    let parts = files.into_iter().flat_map(|path| {
+        let parts = known(parts(&path), &path, unread).unwrap_or_default();
+        parts.into_iter().map(move |part| (path.clone(), part))
+    });
+    parts.flat_map(move |(path, part)| known(read_part(&path, &columns, part), &path, unread))
 }
 
 /// A result; of an error that the file has one.
@@ -97,13 +115,6 @@ fn known<T>(result: Result<T, LakeError>, path: &Path, unread: &Unread) -> Optio
             None
         }
     }
-}
-
-/// The places of a file from which parts of it are read, each as large as a row group.
-fn parts(path: PathBuf, unread: &Unread) -> impl Iterator<Item = (PathBuf, usize)> + use<> {
-    let height = known(height(&path), &path, unread).unwrap_or(0);
-    let places = (0..height).step_by(ROW_GROUP);
-    places.map(move |first| (path.clone(), first))
 }
 
 /// The rows of a frame in some columns.
@@ -161,30 +172,5 @@ fn described(table: &Table) -> Described {
         doc: table.doc.to_owned(),
         rows: 0,
         columns,
-    }
-}
-
-/// Whether a statement asks for all columns: a star that no operand and no parenthesis is before.
-fn has_star(sql: &str) -> bool {
-    const BEFORE: [&str; 5] = [",", ".", "select", "distinct", "all"];
-    let is_before = |(place, _): (usize, &str)| {
-        let before = sql[..place].trim_end();
-        BEFORE.iter().any(|word| before.ends_with(word))
-    };
-    sql.match_indices('*').any(is_before)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::has_star;
-
-    #[test]
-    fn a_star_of_columns_is_no_product_and_no_count() {
-        for all in ["select * from a", "select b, * from a", "select a.* from a"] {
-            assert!(has_star(all), "{all}");
-        }
-        for product in ["select count(*) from a", "select 2 * b from a", "select b"] {
-            assert!(!has_star(product), "{product}");
-        }
     }
 }

@@ -195,6 +195,109 @@ fn a_statement_has_the_rows_that_can_be_read_and_the_file_that_cannot() {
     assert_eq!(unread.keys().collect::<Vec<_>>(), [&damaged]);
 }
 
+/// Three captures with the rows of [`report`] and more: kernels without a name, without a time, and with long names.
+fn lake_of_kernels(root: &Path) -> Lake {
+    let lake = Lake::create(root).unwrap();
+    for number in 1..=3 {
+        let mut report = report(number, "2026-10-01T00:00:00Z");
+        let kernels = &mut report.datasets[0];
+        kernels.columns.push(Head::text("class", ""));
+        kernels.columns.push(Head::new("count", "", Unit::Count));
+        kernels.rows.clear();
+        let rows = [
+            ("gemm_of_a_long_name", Some(1.5), "gemm", Some(4)),
+            ("gemm_of_a_long_name", None, "", Some(-1)),
+            ("", Some(0.25), "copy", None),
+            ("copy", Some(f64::NAN), "copy", Some(i64::from(number))),
+        ];
+        for (name, time, class, count) in rows {
+            let text = |text: &str| match text {
+                "" => Cell::Missing,
+                text => Cell::from(text),
+            };
+            let time = time.map_or(Cell::Missing, Cell::Float);
+            let count = count.map_or(Cell::Missing, Cell::Int);
+            kernels
+                .rows
+                .push(vec![text(name), time, text(class), count]);
+        }
+        add(&lake, &report);
+    }
+    lake
+}
+
+/// The rows that SQL gets of a table, and the answer to a statement.
+fn answered(lake: &Lake, sql: &str) -> (usize, Vec<Vec<Option<Value>>>) {
+    let unread = Unread::default();
+    let tables = lake.copied(sql, &unread).unwrap();
+    let database = Database::of_rows(tables, 1 << 30, || false).unwrap();
+    let rows = database.tables().iter().map(|table| table.rows).sum();
+    (rows, database.ask(sql, 100).unwrap().remove(0).rows)
+}
+
+#[test]
+fn sums_are_of_all_rows_and_fewer_rows_are_stored() {
+    let folder = TempDir::new().unwrap();
+    let lake = lake_of_kernels(folder.path());
+    let sql = "select short, sum(total_ns), sum(count), max(class) from kernels group by short order by short";
+    let text = |text: &str| Some(Value::Text(text.to_owned()));
+    let expected = [
+        vec![None, Some(Value::Float(0.75)), None, text("copy")],
+        vec![text("copy"), None, Some(Value::Int(6)), text("copy")],
+        vec![
+            text("gemm_of_a_long_name"),
+            Some(Value::Float(4.5)),
+            Some(Value::Int(9)),
+            text("gemm"),
+        ],
+    ];
+    assert_eq!(answered(&lake, sql), (3, expected.to_vec()));
+}
+
+#[test]
+fn a_statement_has_the_same_answer_from_sums_and_from_rows() {
+    let folder = TempDir::new().unwrap();
+    let lake = lake_of_kernels(folder.path());
+    for sums in [
+        "select sum(count) from kernels",
+        "select sum(count), min(short), max(total_ns) from kernels where class = 'copy'",
+        "select short, class, sum(count) from kernels where class <> 'copy' group by short, class order by short, class",
+        "select min(total_ns), max(class), sum(count) from kernels where short is null",
+        "select capture, gpus, max(count) as most from kernels group by capture, gpus order by most desc, capture",
+        "select short, sum(count) from kernels group by short having sum(count) > 6",
+        "select max(count), short from kernels where short = 'none'",
+    ] {
+        // A number of rows is refused, and says nothing here.
+        let rows = sums.replacen("select ", "select count(*), ", 1);
+        let (few, of_sums) = answered(&lake, sums);
+        let (all, of_rows) = answered(&lake, &rows);
+        let of_rows: Vec<_> = of_rows.iter().map(|row| row[1..].to_vec()).collect();
+        assert_eq!((of_sums, all), (of_rows, 12), "{sums}");
+        assert!(few < all || sums.contains("capture"), "{sums}: {few} rows");
+    }
+}
+
+#[test]
+fn a_sum_that_no_integer_holds_is_an_error_from_sums_too() {
+    let folder = TempDir::new().unwrap();
+    let lake = Lake::create(folder.path()).unwrap();
+    let mut report = report(1, "");
+    let kernels = &mut report.datasets[0];
+    kernels.columns[1] = Head::new("count", "", Unit::Count);
+    kernels.rows = vec![vec![Cell::from("gemm"), Cell::Int(i64::MAX)]; 3];
+    add(&lake, &report);
+    let sql = "select sum(count) from kernels";
+    let unread = Unread::default();
+    let tables = lake.copied(sql, &unread).unwrap();
+    let database = Database::of_rows(tables, 1 << 30, || false).unwrap();
+    let error = database.ask(sql, 1).unwrap_err();
+    assert!(error.to_string().contains("overflow"), "{error}");
+    assert_eq!(
+        answered(&lake, "select max(count) from kernels").1,
+        [[Some(Value::Int(i64::MAX))]]
+    );
+}
+
 #[test]
 fn all_ranks_of_the_longest_run_count_and_a_kernel_counts_once() {
     let mut report = report(1, "");

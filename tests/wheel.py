@@ -7,6 +7,8 @@ Needs polars, pandas, pyarrow, duckdb, nbclient, ipykernel and mypy next to the 
 import csv
 import json
 import math
+import os
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -110,6 +112,32 @@ def refuse():
             raise AssertionError(words)
 
 
+def export_reports(folder):
+    """A report of Nsight Systems is read through the `nsys` on the PATH; a copy of an export takes its place here."""
+    export = folder / "export"
+    packed = ROOT / "fixtures/h200-vit-train/nsys/timeline.sqlite.zst"
+    export.write_bytes(pyarrow.input_stream(packed, compression="zstd").read())
+    report = folder / "run.nsys-rep"
+    report.write_bytes(b"NVIDIA Tegra Profiler Report rest")
+    path = os.environ["PATH"]
+    os.environ["PATH"] = "/nowhere"
+    try:
+        rooflens.open(report)
+    except rooflens.Error as error:
+        assert "nsys export" in str(error), error
+    else:
+        raise AssertionError(report)
+    nsys = folder / "bin" / "nsys"
+    nsys.parent.mkdir()
+    # Arguments: export --type sqlite --force-overwrite true --output TARGET REPORT.
+    nsys.write_text(f'#!/bin/sh\ncp {export} "$7"\n')
+    nsys.chmod(0o755)
+    os.environ["PATH"] = f"{nsys.parent}:{path}"
+    kernels = sqlite3.connect(export).execute("select count(*) from CUPTI_ACTIVITY_KIND_KERNEL").fetchone()
+    assert (len(rooflens.open(report).rows["launches"]),) == kernels
+    os.environ["PATH"] = path
+
+
 def check_types(folder):
     mypy = [sys.executable, "-m", "mypy", "--strict", "--cache-dir", folder / "cache"]
     # PyArrow and pandas have no types of their own.
@@ -139,6 +167,7 @@ def main():
         run("report", "--jobs", "2", *bundles, "--format", "metrics", "-o", folder / "jobs")
         assert len(list((folder / "jobs").iterdir())) == len(bundles)
         refuse()
+        export_reports(folder)
         check_types(folder)
     notebook = nbformat.read(TUTORIAL, as_version=4)
     nbclient.NotebookClient(notebook, resources={"metadata": {"path": str(TUTORIAL.parent)}}).execute()

@@ -43,6 +43,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser};
 use rooflens_config::{CommandLine, ConfigError, Program};
 
+pub use nsys::Nsys;
+
 use args::{Args, Color, Command};
 use error::CliError;
 use scratch::Scratch;

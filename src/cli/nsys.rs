@@ -6,12 +6,12 @@ use std::process::{Command, Stdio};
 
 use crate::pipeline::Exporter;
 
-/// Path of the program.
-pub(super) struct Nsys(pub(super) PathBuf);
+/// Path of `nsys`, which exports reports.
+pub struct Nsys(pub(super) PathBuf);
 
 impl Nsys {
     /// The first program of that name on the search path.
-    pub(super) fn find() -> Option<Self> {
+    pub fn find() -> Option<Self> {
         let path = env::var_os("PATH")?;
         let mut programs = env::split_paths(&path).map(|folder| folder.join("nsys"));
         programs.find(|program| program.is_file()).map(Self)

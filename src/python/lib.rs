@@ -17,10 +17,11 @@ use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyDict};
+use rooflens::cli::Nsys;
 use rooflens::compare::Pair;
 use rooflens::compare::conditions::Subject;
 use rooflens::document::{Cell, Lang, Quantity};
-use rooflens::pipeline::{self, Input, Repeats, Settings};
+use rooflens::pipeline::{self, Exporter, Input, Repeats, Settings};
 use rooflens::render::{self, Format, RenderOptions};
 use rooflens::report::Kind;
 use rooflens::session::view;
@@ -108,6 +109,7 @@ fn open(
     }
     let [model, workload, notes] = files;
     py.allow_threads(|| {
+        let nsys = Nsys::find();
         let input = Input {
             paths,
             model,
@@ -115,6 +117,7 @@ fn open(
             notes,
             stages: rules,
             merge,
+            exporter: nsys.as_ref().map(|nsys| nsys as &dyn Exporter),
             ..Input::default()
         };
         let capture = input

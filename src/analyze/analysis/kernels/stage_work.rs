@@ -21,7 +21,7 @@ const CLASSES: usize = KernelClass::ALL.len();
 const DOMINANT: Ratio = Ratio(0.95);
 
 /// Parts of the names of PyTorch's kernels that only write, or add rows to others by their index.
-const APART: [&str; 2] = ["FillFunctor", "ReduceAdd"];
+const APART: [&str; 3] = ["FillFunctor", "ReduceAdd", "indexing_backward_kernel"];
 
 /// GPU operations of the counted instances of a stage, of one process.
 #[derive(Clone, Debug, Default)]

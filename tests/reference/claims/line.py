@@ -3,6 +3,7 @@
 Definitions: docs/methodology.md, *Upper bounds of gains*; docs/findings.md, *Gain*.
 """
 
+import bisect
 import collections
 import functools
 import statistics
@@ -106,9 +107,15 @@ class Line:
             if end > start:
                 parts = self.work.capture.does_until(thread, process, call, start, end)
                 time += sum(finish - begin for begin, finish, cause in parts
-                            if cause in OWN_WORK and not (cause == "launching" and finish - begin > FULL))
+                            if cause in OWN_WORK and not (cause == "launching" and self.is_full(thread, begin, (start, end))))
                 until = end
         return time
+
+    def is_full(self, thread, begin, window):
+        """Whether the call that is open at a time takes so long in a window that it waits for a queue."""
+        calls = self.work.capture.calls[thread]
+        at = bisect.bisect_right(calls, (begin, float("inf"))) - 1
+        return at >= 0 and begin < calls[at][1] and min(calls[at][1], window[1]) - max(calls[at][0], window[0]) > FULL
 
     def of_host(self):
         return sum(self.pool[cause] for cause in HOST)

@@ -14,7 +14,7 @@ CLASSES = [
     ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o|convert_dq_to_16bits"),
     ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|precompute_indices|conv(olve|olution|[123]d)|im2col"),
     ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"
-             r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)"),
+             r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)|nll_loss"),
     ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),
     ("fft", r"fft"),
     ("optimizer", r"multi_tensor_apply|adam"),
@@ -22,7 +22,7 @@ CLASSES = [
                r"|compute_grad_weight|krn_partial"),
     ("sorting", r"sort"),
     ("pooling", r"pool|upsample"),
-    ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|nll_loss|scalePacked|arange|swiglu"
+    ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|scalePacked|arange|swiglu"
                     r"|sum_rows|lpnorm|Device(Select|Scan|Compact)"),
 ]
 GROUPS = {"gemm": "GEMM", "convolution": "convolution", "attention": "attention", "norm": "norm, softmax",

@@ -93,12 +93,25 @@ def none_known(work, statement):
     return stated, derived
 
 
+def hidden_graphs(work, statement):
+    """Graphs that are traced as a whole: of each stage their share of the operation time."""
+    stated = {f"{stage}_share": share for share, stage in re.findall(r"(\S+ %) of ([^,(]+?)(?=,| \()", statement)}
+    derived = {}
+    for stage in work.stages:
+        ops = [op for own in work.instances(stage) for one in work.counted(stage, own) for op in one.ops]
+        graphs = [op for op in ops if work.capture.details[op.rank]["kind"] == "GRAPH_TRACE"]
+        derived[f"{stage}_share"] = sum(op.end - op.start for op in graphs) / max(sum(op.end - op.start for op in ops), 1)
+    return stated, derived
+
+
 def derive(work, finding):
     """What the statement says and what is derived, by group; or why there is nothing."""
     rule = finding["rule"]
     work.of_stage, work.statement = finding["stage"], finding["statement"]
     if rule == "flop-coverage":
         return none_known(work, finding["statement"])
+    if rule == "hidden-graphs":
+        return hidden_graphs(work, finding["statement"])
     if rule == "profile-coverage":
         return coverage(work, finding["statement"], process_of_rank)
     if rule == "clock-limits" and (match := re.fullmatch(PATTERN, finding["statement"])):

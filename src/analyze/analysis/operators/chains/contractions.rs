@@ -8,10 +8,6 @@ use super::roof::rates;
 use super::{Chain, ChainKind, Example, Finder, sizes};
 use rooflens_units::{Bytes, Count, Flops, Ratio, Time};
 
-/// Multiplications, and sums, by the names of operators and of kernels.
-const PRODUCT: [&str; 2] = ["aten::mul", "MulFunctor"];
-const SUM: [&str; 2] = ["aten::sum", "sum_functor"];
-
 /// Part of the least time to read the products from which on a sum reads them: the grid gives their number up to a factor
 /// of two.
 const READ: Ratio = Ratio(0.5);
@@ -65,19 +61,21 @@ impl Finder<'_> {
             return None;
         }
         match names {
-            Some(names) if items.kernel(position).contains(PRODUCT[1]) => {
-                self.elements_by_grid(names, position)
+            Some(names) => {
+                let elements = self.elements_by_grid(names, position);
+                elements.filter(|_| self.name_of(names, position).is_product)
             }
-            Some(_) => None,
-            None => (items.name(position)? == PRODUCT[0]).then(|| items.elements(position)),
+            None => (items.name(position)? == "aten::mul").then(|| items.elements(position)),
         }
     }
 
     fn is_sum(&self, names: Option<&Names>, position: usize, elements: Count) -> bool {
         let items = self.items;
         let is_sum = match names {
-            Some(_) => items.kernel(position).contains(SUM[1]),
-            None => items.name(position) == Some(SUM[0]) && items.elements(position) == elements,
+            Some(names) => self.name_of(names, position).is_sum,
+            None => {
+                items.name(position) == Some("aten::sum") && items.elements(position) == elements
+            }
         };
         is_sum && !self.is_taken[position]
     }

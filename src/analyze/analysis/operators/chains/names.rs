@@ -68,6 +68,10 @@ const CONTIGUOUS: [&str; 2] = [
 /// Kernels that only write: they are no part of a chain, and they do not end it.
 const FILL: &str = "FillFunctor";
 
+/// Multiplications, and sums.
+const PRODUCT: &str = "MulFunctor";
+const SUM: &str = "sum_functor";
+
 /// Kernels that sum the rows of a batch into the gradient of a table of embeddings.
 const ROW_SUMS: [&str; 3] = [
     "compute_grad_weight",
@@ -95,7 +99,7 @@ const PRODUCTS: f64 = 0.25;
 
 /// What the name of a kernel says.
 #[derive(Clone, Copy, Default)]
-struct KernelName {
+pub(super) struct KernelName {
     /// Elementwise, on one tensor, and no copy between layouts.
     is_elementwise: bool,
     is_reduction: bool,
@@ -104,6 +108,9 @@ struct KernelName {
     is_root: bool,
     is_power: bool,
     is_fill: bool,
+    /// Multiplies, or sums.
+    pub(super) is_product: bool,
+    pub(super) is_sum: bool,
     /// Elements that a block of an elementwise kernel works on.
     block: Option<f64>,
 }
@@ -123,6 +130,8 @@ impl KernelName {
             is_root: contains(&ROOTS),
             is_power: name.contains(POWER),
             is_fill: name.contains(FILL),
+            is_product: name.contains(PRODUCT),
+            is_sum: name.contains(SUM),
             block: block.map(|(_, elements)| *elements),
         }
     }
@@ -183,7 +192,7 @@ impl Finder<'_> {
         self.named_casts(&names);
     }
 
-    fn name_of(&self, names: &Names, position: usize) -> KernelName {
+    pub(super) fn name_of(&self, names: &Names, position: usize) -> KernelName {
         names.of(&self.items.list[position])
     }
 

@@ -196,12 +196,12 @@ impl Lost {
         }
     }
 
-    /// The bound: its time, with all idle time where most of that has this cause. The host then issues the other work
-    /// `sooner` by at most this time.
-    pub(crate) fn bound(self, idle: Time, sooner: Time) -> Time {
+    /// The bound: its time, with all idle time where most of that has this cause, and the latency of launches that are then
+    /// in time. The host issues the other work `sooner` by at most this time.
+    pub(crate) fn bound(self, idle: Time, latency: Time, sooner: Time) -> Time {
         let is_most = self.idle >= idle * MOST;
         let bound = if is_most {
-            idle.min(self.idle + sooner).max(self.idle)
+            (idle + latency).min(self.idle + sooner).max(self.idle)
         } else {
             self.idle
         };
@@ -280,7 +280,8 @@ fn of_loop(
     if Ratio::of(loss, profiled).0.is_nan() || loss < profiled * SHARE {
         return None;
     }
-    let bound = lost.bound((between.idle() + in_stages).time(), UNLIMITED);
+    let idle = (between.idle() + in_stages).time();
+    let bound = lost.bound(idle, Time::ZERO, UNLIMITED);
     // Where the loop takes longer without the profiler, so does the cause.
     let longer = Ratio::of(run, profiled).max(Ratio::ONE);
     let saved = (bound * longer).min(run);
@@ -349,18 +350,16 @@ pub(crate) fn loss_of_stage(
     let of = idle.sources.windows;
     let whole = idle.pool.time.time();
     let loss = lost.idle + lost.issued;
+    let late = idle.pool.causes.sum(&Cause::HOST).time();
     // The latency of a launch is hidden if the host issues it in time.
-    let causes = &idle.pool.causes;
-    let late = causes.sum(&Cause::HOST);
-    let is_most = lost.idle >= late.time() * MOST;
-    let latency = if is_most { idle.pool.latency } else { Ns::ZERO };
+    let latency = idle.pool.latency.time();
     // Kernels that are prepared need as many launches; what other causes leave, such as compiled code, needs fewer.
     let prepares = activities.iter().all(|activity| SHAPES.contains(activity));
     let sooner = match prepares {
         true => sooner(evidence, stage) * stage.counted,
         false => UNLIMITED,
     };
-    let saved = lost.bound((late + latency).time(), sooner).min(whole);
+    let saved = lost.bound(late, latency, sooner).min(whole);
     let removed = lost.issued / of.max(1) as f64;
     let mut finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],

@@ -169,16 +169,19 @@ fn other_idle_time_goes_with_a_cause_as_far_as_the_host_can_be_sooner() {
     };
     // Of 90 ns idle the cause has 60, two thirds; the host can be 10 or 40 ns sooner with the rest.
     let all = Time(90.0);
-    assert_eq!(lost(60.0).bound(all, Time(10.0)), Time(73.0));
-    assert_eq!(lost(60.0).bound(all, Time(40.0)), Time(93.0));
+    assert_eq!(lost(60.0).bound(all, Time::ZERO, Time(10.0)), Time(73.0));
+    assert_eq!(lost(60.0).bound(all, Time::ZERO, Time(40.0)), Time(93.0));
     // Less than two thirds explain no other idle time.
-    assert_eq!(lost(59.0).bound(all, Time(40.0)), Time(62.0));
+    assert_eq!(lost(59.0).bound(all, Time::ZERO, Time(40.0)), Time(62.0));
+    // Of the host's 90 ns, 60 are most, whatever latency its launches have beyond them.
+    let latency = Time(5.0);
+    assert_eq!(lost(60.0).bound(all, latency, Time(40.0)), Time(98.0));
     // No repair saves more than the most.
     let least = Lost {
         most: Time(50.0),
         ..lost(60.0)
     };
-    assert_eq!(least.bound(all, Time(40.0)), Time(50.0));
+    assert_eq!(least.bound(all, Time::ZERO, Time(40.0)), Time(50.0));
 }
 
 #[test]

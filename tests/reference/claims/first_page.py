@@ -13,7 +13,7 @@ from named import loop_time, pairs_of
 from parts import chain
 
 EFFECT = re.compile(r"\S+ \S+ of (.+?) \((\S+ %)\)")
-LOOP, STEP = "Measured loop", "Training step"
+LOOP, STEP, REQUEST = "Measured loop", "Training step", "Request"
 # What a figure says of its stage: that it is of two levels of repeats, as profiled, or of a step.
 OF_STAGE = re.compile(r"(.+?)(?:, mean of two levels \(.*\)|, profiled)?(, per step(?: \(of (\d+)\))?)?")
 
@@ -22,8 +22,11 @@ def figures(told, work, gains):
     """Of each figure its name, and by group what is stated and what is derived. The gains of findings are derived ones."""
     processes = {stage: sorted(work.instances(stage)) for stage in work.stages}
     lines = {stage: Line(work, stage, own[0]) for stage, own in processes.items() if len(own) == 1 and work.counted(stage, own[0])}
-    actions, loop = report.dataset(told, "summary_actions"), loop_time(work, pairs_of(work)[1]) if len(processes) == 1 else None
+    actions, loop = report.dataset(told, "summary_actions"), loop_of(work)
     step = sum(line.reference for line in lines.values())
+    requested = request(told, work, lines)
+    if requested:
+        yield REQUEST, "times", {"now": (requested[2], requested[0])}
     for row in report.dataset(told, "headline"):
         line = lines.get(row["stage"])
         if line and row["busy_share"] is not None:
@@ -47,15 +50,44 @@ def figures(told, work, gains):
         effect = EFFECT.match(action["effect"])
         stage, gain = found_in(action, gains)
         if effect and gain is not None and (stage in lines or stage is None and loop):
-            whole = lines[stage].reference if stage else loop
-            is_of_step = effect[1] == "each step" and any(row["figure"] == STEP for row in report.dataset(told, "summary_figures"))
-            yield stage, f"action {action['number']}", {"saved": (value(action["saved_ns"]), gain), "of": (value(action["of_ns"]), whole),
-                                                       "share": (effect[2], gain / (step if is_of_step else whole))}
+            # Stalls are of the loop, and those of the first request of that one.
+            is_of_loop = stage is None or value(action["of_ns"]) == value(action["run_ns"])
+            whole = loop if is_of_loop else lines[stage].reference
+            if whole is None:
+                continue
+            groups = {"saved": (value(action["saved_ns"]), gain), "of": (value(action["of_ns"]), whole)}
+            if effect[1] == "each step" and any(row["figure"] == STEP for row in report.dataset(told, "summary_figures")):
+                groups["share"] = effect[2], gain / step
+            elif effect[1] == "each request" and requested:
+                times = requested[1] if stage == "decode" else 1
+                groups["share"] = effect[2], gain * times / requested[0]
+            elif "first" not in effect[1]:
+                groups["share"] = effect[2], gain / whole
+            yield stage, f"action {action['number']}", groups
     if len({op.gpu for op in work.capture.ops}) == 1 and (phases := report.dataset(told, "account_phases")):
         measured = [row for row in phases if row["phase"] in ("measured iterations", "slow measured iterations")]
         spans = [projection(one) for _, _, one, counts in chain(work) if counts]
         yield None, "covered time", {"time": (float(sum(value(row["time_ns"]) for row in measured)), covered(spans)),
                                      "share": (sum(value(row["captured_share"]) for row in measured), covered(spans) / captured(work))}
+
+
+def loop_of(work):
+    """Time of the measured loop of a single process."""
+    processes = {process for stage in work.stages for process in work.instances(stage)}
+    return loop_time(work, pairs_of(work)[1]) if len(processes) == 1 else None
+
+
+def request(told, work, lines):
+    """Time of a request, its decode steps ÷ those of a loop, and the stated time; none without prefill and decode."""
+    for row in report.dataset(told, "summary_figures"):
+        match = re.fullmatch(REQUEST + r" \(prefill and (\d+) decode steps\)", row["figure"])
+        if match and {"prefill", "decode"} <= set(lines):
+            decode = lines["decode"]
+            steps = work.steps(decode.counted[0]) or work.source.workload.get("output_tokens")
+            if steps:
+                times = int(match[1]) / steps
+                return lines["prefill"].reference + decode.reference * times, times, value(row["now"])
+    return None
 
 
 def found_in(action, gains):
@@ -70,9 +102,13 @@ def saved_of(action, lines, gains, stage, is_loop):
     where, gain = found_in(action, gains)
     if gain is None or where is None and not is_loop or where is not None and where not in lines:
         return None
+    is_stall = value(action["of_ns"]) == value(action["run_ns"])
     if is_loop:
-        return gain * (len(lines[where].counted) if where else 1)
-    return gain if stage in (None, where) else 0
+        return gain * (len(lines[where].counted) if where and not is_stall else 1)
+    if is_stall:
+        return 0
+    # An action may be about findings of several stages.
+    return gain if stage in (None, where) else None if (action["rule"], stage) in gains else 0
 
 
 def captured(work):

@@ -70,8 +70,18 @@ def loop_time(work, run):
         if line.unprofiled is not None:
             added += line.stalls_of_profiler()
             # It holds what the host does in the range before the first and after the last operation.
-            added += max((line.time - line.reference) * len(line.counted) + around(work, line.stage), 0)
+            pauses = pauses_of(work, line) if len(line.counted) < 3 else 0
+            added += max((line.time - line.reference) * len(line.counted) + around(work, line.stage) - pauses, 0)
     return max(typical, captured - added)
+
+
+def pauses_of(work, line):
+    """Code of the host beyond that of typical steps: the median of few iterations holds it, and the loop without the profiler, too."""
+    from stages import Rest, typical_code
+
+    rest = Rest(work, line.stage, line.process, line.found)
+    typical = typical_code(work, line.stage, line.process, rest)
+    return 0 if typical is None else sum(max(own - typical, 0) for own in rest.each("host_code"))
 
 
 def host_times(work):

@@ -61,7 +61,7 @@ def figures(told, work, gains):
             elif effect[1] == "each request" and requested:
                 times = requested[1] if stage == "decode" else 1
                 groups["share"] = effect[2], gain * times / requested[0]
-            elif "first" not in effect[1]:
+            elif "request" not in effect[1]:
                 groups["share"] = effect[2], gain / whole
             yield stage, f"action {action['number']}", groups
     if len({op.gpu for op in work.capture.ops}) == 1 and (phases := report.dataset(told, "account_phases")):

@@ -131,6 +131,8 @@ impl Sums {
                 }),
             }
         }
+        // Neighbors often have the same numbers and other texts: numbers first, a group is looked up once for many rows.
+        sums.keys.sort_by_key(|key| key.column.kind == Kind::Text);
         (!sums.totals.is_empty()).then_some(sums)
     }
 
@@ -169,12 +171,17 @@ impl Sums {
         let mut count = 1;
         for key in &mut self.keys {
             let (numbers, known) = (&mut key.numbers, &mut key.groups);
+            let mut last = None;
             read(frame, key.column, &mut self.strings, |row, code, _| {
                 let group = (groups[row], code);
-                groups[row] = *numbers.entry(group).or_insert_with(|| {
-                    known.push(group);
-                    known.len() as u32 - 1
-                });
+                groups[row] = match last {
+                    Some((last, number)) if last == group => number,
+                    _ => *numbers.entry(group).or_insert_with(|| {
+                        known.push(group);
+                        known.len() as u32 - 1
+                    }),
+                };
+                last = Some((group, groups[row]));
             });
             count = known.len();
         }

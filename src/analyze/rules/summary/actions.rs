@@ -31,6 +31,9 @@ pub(super) const NAMED: Ratio = Ratio(0.1);
 /// The rule about chains of elementwise kernels.
 const CHAINS: &str = "pointwise-unfused";
 
+/// The rules about kernels that a compiler fuses. It changes neither the layout of tensors nor the calls of a model.
+const FUSED: [&str; 2] = [CHAINS, "norm-unfused"];
+
 /// What is saved of an iteration of each stage, by part.
 type StageParts = Vec<(Key, Vec<(Part, Time)>)>;
 
@@ -130,8 +133,9 @@ pub(super) fn first_actions<'a>(
         others.retain(|action| action.finding.id != CHAINS || first == Some(CHAINS));
         let is_work = general.gain.kind == GainKind::Work && !has_graphs;
         if is_work && others.len() < SHOWN && general.adds_warning(&others, whole) {
-            let included = others.iter().position(|action| general.includes(action));
-            others.insert(included.unwrap_or(others.len()), general);
+            let included = actions.iter().position(|action| general.includes(action));
+            let place = included.unwrap_or(others.len()).min(others.len());
+            others.insert(place, general);
             actions = others;
         }
     }
@@ -319,9 +323,9 @@ impl<'a> Action<'a> {
         whole.is_positive() && Severity::of_share(Ratio::of(added, whole)) >= Severity::Warning
     }
 
-    /// Whether a general action is on the kernels of a specific one and saves more: readers take the first action first.
+    /// Whether a general action does a specific one, too, and saves more: readers take the first action first.
     fn includes(&self, specific: &Self) -> bool {
-        specific.gain.kind == self.gain.kind
+        FUSED.contains(&specific.finding.id)
             && specific.finding.scope.stage == self.finding.scope.stage
             && specific.expected < self.expected
     }

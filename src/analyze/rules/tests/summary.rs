@@ -494,13 +494,13 @@ fn a_general_action_comes_before_the_causes_that_it_includes() {
     let mut made = decode();
     made.stages[0].busy = Time(900.0);
     let evidence = made.evidence();
-    let rules = |saved: f64| {
+    let rules = |id: &'static str, kind: ChainKind, saved: f64| {
         let general = Finding {
             is_general: true,
             ..shortens("low-mfu", GainKind::Work, saved, &[])
         };
-        let chains = [(Part::Group(ChainKind::Norm as u8), 220.0)];
-        let cause = shortens("norm-unfused", GainKind::Work, 220.0, &chains);
+        let chains = [(Part::Group(kind as u8), 220.0)];
+        let cause = shortens(id, GainKind::Work, 220.0, &chains);
         let content = summary(&evidence, &[cause, general]);
         let after = column(&content, "summary_figures", "after_1");
         (column(&content, "summary_actions", "rule"), after)
@@ -512,8 +512,17 @@ fn a_general_action_comes_before_the_causes_that_it_includes() {
             .collect::<Vec<_>>()
     };
     assert_eq!(
-        rules(400.0),
+        rules("norm-unfused", ChainKind::Norm, 400.0),
         (texts(&["low-mfu", "norm-unfused"]), texts(&["600"]))
     );
-    assert_eq!(rules(230.0), (texts(&["norm-unfused"]), texts(&["780"])));
+    assert_eq!(
+        rules("norm-unfused", ChainKind::Norm, 230.0),
+        (texts(&["norm-unfused"]), texts(&["780"]))
+    );
+    // A compiler does not change the layout.
+    let layout = rules("layout-conversions", ChainKind::Channels, 400.0);
+    assert_eq!(
+        layout,
+        (texts(&["layout-conversions", "low-mfu"]), texts(&["780"]))
+    );
 }

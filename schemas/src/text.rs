@@ -1,6 +1,7 @@
 //! Texts from the data in files that both programs write.
 
 /// Whether a character is a control character, reorders the text around it, or is no character at all.
+#[inline]
 pub fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -15,19 +16,19 @@ pub fn is_harmful(c: char) -> bool {
 }
 
 /// JSON in which harmful characters are escaped: a reader gets the name as it was, a terminal does not.
+// Inline, because this crate is not optimized and files have megabytes.
+#[inline]
 pub fn json(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_harmful(c) && c != '\n' {
-            let units = c.encode_utf16(&mut [0; 2]).to_vec();
-            for unit in units {
-                out.push_str(&format!("\\u{unit:04x}"));
-            }
-        } else {
-            out.push(c);
+    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+    let is_escaped = |(_, c): &(usize, char)| is_harmful(*c) && *c != '\n';
+    while let Some((at, c)) = rest.char_indices().find(is_escaped) {
+        out.push_str(&rest[..at]);
+        for unit in c.encode_utf16(&mut [0; 2]) {
+            out.push_str(&format!("\\u{unit:04x}"));
         }
+        rest = &rest[at + c.len_utf8()..];
     }
-    out
+    out + rest
 }
 
 /// A text as a string of JSON, which is one of YAML and TOML too. Harmful characters are escaped.

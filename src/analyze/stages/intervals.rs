@@ -29,6 +29,7 @@ pub fn total(durations: impl Iterator<Item = Ns>) -> Ns {
 }
 
 /// Adds a duration to a sum, which is bounded as in [`total`].
+#[inline]
 pub const fn add(sum: &mut Ns, time: Ns) {
     *sum = sum.saturating_add(time);
 }

@@ -1,7 +1,5 @@
 //! The host's side, by thread: CUDA calls in order, calls of the operating system, profiler overhead.
 
-use std::collections::BTreeSet;
-
 use rustc_hash::FxHashSet;
 
 use super::cause::Cause;
@@ -84,7 +82,7 @@ pub(super) struct Calls<'a> {
     /// By name.
     kinds: Vec<CallKind>,
     /// Rows of launch calls that load their kernel, and of calls of the allocator in which a library does so before.
-    loading: BTreeSet<u32>,
+    loading: FxHashSet<u32>,
     /// By thread: when it is in calls of the operating system.
     pub(super) os: Vec<Times>,
     /// When the profiler holds it up.
@@ -130,7 +128,7 @@ impl<'a> Calls<'a> {
         let profiler = by_thread(session, &profiler.thread, &profiler.start, &profiler.end);
         let off = &session.off_cpu;
         let off_cpu = by_thread(session, &off.thread, &off.start, &off.end);
-        let loading = BTreeSet::new();
+        let loading = FxHashSet::default();
         let mut calls_index = Self {
             session,
             ops,
@@ -151,7 +149,7 @@ impl<'a> Calls<'a> {
     /// The launch calls of their thread that last much longer than its others and launch a kernel that the process
     /// has not launched before: it is loaded then. Before such a launch libraries load themselves within calls that
     /// allocate or free memory: the first of cuDNN can take seconds.
-    fn find_loading(&self) -> BTreeSet<u32> {
+    fn find_loading(&self) -> FxHashSet<u32> {
         let (calls, mut seen) = (&self.session.api_calls, FxHashSet::default());
         let time = |row: &u32| calls.end[*row as usize] - calls.start[*row as usize];
         let is_of = |row: &u32, kind| self.kind(ApiCallId::at(*row as usize)) == kind;
@@ -185,7 +183,7 @@ impl<'a> Calls<'a> {
         }
         launches.sort();
         launches.retain(|(.., kernel)| seen.insert(*kernel));
-        let mut loading = BTreeSet::new();
+        let mut loading = FxHashSet::default();
         for (_, row, _) in launches {
             let thread = calls.thread[row as usize].index();
             if time(&row).time() > limits[thread] {

@@ -228,8 +228,9 @@ pub(super) fn outside<'a>(calls: &'a Calls<'_>, time: Interval, call: ApiCallId)
         (&calls.off_cpu[thread], Cause::OffCpu),
     ];
     let occurs = |(times, _): &Layer<'_>| {
-        let next = times.get(times.until(time.0));
-        next.is_some_and(|next| next.0 < time.1)
+        // Most threads are in no call of these kinds.
+        let next = || times.get(times.until(time.0));
+        !times.is_empty() && next().is_some_and(|next| next.0 < time.1)
     };
     match layers.iter().any(occurs) {
         true => layers.to_vec(),

@@ -289,15 +289,10 @@ impl<'a> Json<'a> {
     }
 
     fn digits(&mut self) -> Result<(), Invalid> {
-        let start = self.at;
-        while let Some(b'0'..=b'9') = self.byte() {
-            self.at += 1;
-        }
-        if self.at > start {
-            Ok(())
-        } else {
-            Err(Invalid)
-        }
+        let digits = self.text.as_bytes()[self.at..].iter();
+        let count = digits.take_while(|byte| byte.is_ascii_digit()).count();
+        self.at += count;
+        if count > 0 { Ok(()) } else { Err(Invalid) }
     }
 }
 

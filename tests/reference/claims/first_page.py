@@ -39,7 +39,8 @@ def figures(told, work, gains):
         now = loop if is_loop else step if is_step else lines[stage].reference / int(steps or 1)
         groups = {"now": (value(row["now"]), now)}
         saved = [saved_of(action, lines, gains, None if is_loop or is_step else stage, is_loop) for action in actions]
-        for number in range(1, 1 + len(saved)):
+        # The loop keeps what its stages keep: its times after actions are none of sums.
+        for number in range(1, 1 + (0 if is_loop else len(saved))):
             after, own = value(row.get(f"after_{number}")), saved[:number]
             if after is None or None in own or actions[number - 1]["also"]:
                 break
@@ -61,7 +62,7 @@ def figures(told, work, gains):
             elif effect[1] == "each request" and requested:
                 times = requested[1] if stage == "decode" else 1
                 groups["share"] = effect[2], gain * times / requested[0]
-            elif "request" not in effect[1]:
+            elif "request" not in effect[1] and effect[1] != "each step":
                 groups["share"] = effect[2], gain / whole
             yield stage, f"action {action['number']}", groups
     if len({op.gpu for op in work.capture.ops}) == 1 and (phases := report.dataset(told, "account_phases")):

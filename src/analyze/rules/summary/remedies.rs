@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 90] = {
+static REMEDIES: [Remedy; 91] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -195,7 +195,9 @@ static REMEDIES: [Remedy; 90] = {
         remedy("compilation", "", Option, &[Slower])
             .code("model = torch.compile(model, dynamic=True)"),
         remedy("new-shapes", "enable_cudnn_sdp", Option, &[Slower]).code(WITHOUT_CUDNN_ATTENTION),
-        remedy("new-shapes", "", Option, &[Slower]).code("torch.backends.cudnn.benchmark = False"),
+        remedy("new-shapes", "benchmark", Option, &[Slower])
+            .code("torch.backends.cudnn.benchmark = False"),
+        remedy("new-shapes", "", Code, &[Memory]),
         remedy("checkpoint", "", Code, &[Failure, HostMemory])
             .code("future = torch.distributed.checkpoint.async_save(state, checkpoint_id=path)"),
         remedy("os-waits", "", Code, &[Failure]),

@@ -4,6 +4,7 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Loss};
 use crate::rule::{Look, Outcome, Rule};
+use crate::stage::StageLine;
 use rooflens_analysis::time::idle::Activity;
 use rooflens_document::{Finding, Severity};
 use rooflens_session::{Ns, StrId};
@@ -190,10 +191,28 @@ fn new_shapes(evidence: &Evidence<'_>) -> Outcome {
                 .advice("advice_attention")
                 .cause_if(true)
                 .into(),
-            None => draft.into(),
+            None if times_algorithms(evidence, stage) => draft.into(),
+            None => draft
+                .root("cause", "root_action_shapes")
+                .only_if("if")
+                .advice("advice_shapes")
+                .into(),
         }
     });
     outcome.or_needs(words!(evidence, "findings.needs_idle"))
+}
+
+/// Whether cuDNN times its algorithms in the measured iterations (`torch.backends.cudnn.benchmark`): it waits for an event
+/// after each.
+fn times_algorithms(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let (session, calls) = (evidence.session, &evidence.session.api_calls);
+    let summary = evidence.summary(stage).into_iter();
+    let instances = summary.flat_map(|summary| summary.counted_instances(evidence.facts));
+    let starts = instances.filter_map(|instance| instance.projection.map(|(start, _)| start));
+    let first = starts.min().unwrap_or_default();
+    (0..calls.len()).any(|row| {
+        calls.start[row] >= first && session.text(calls.name[row]).contains("EventSynchronize")
+    })
 }
 
 #[cfg(test)]

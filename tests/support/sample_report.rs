@@ -38,6 +38,7 @@ pub(crate) fn report() -> Report {
         appendix: appendix(),
         metrics: metrics(),
         datasets: vec![kernels(), stages()],
+        only_in_csv: None,
         data_quality: data_quality(),
         methods: methods(),
     }

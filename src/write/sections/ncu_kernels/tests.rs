@@ -100,7 +100,10 @@ fn all_metrics_are_listed_but_not_the_device() {
     );
     let inputs = rooflens_analysis::Context::new(&session, &facts, &hardware, &options);
     let results = Results::compute(&inputs);
-    let context = Context::new(inputs.with(&results), Catalogue::english());
+    let context = Context::new(
+        inputs.with(&results),
+        rooflens_document::Catalogue::english(),
+    );
     let parts = ncu_metrics(&context).unwrap();
     assert_eq!(parts.map(|part| part.rows.len()).sum::<usize>(), 1);
 }

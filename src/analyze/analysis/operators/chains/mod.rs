@@ -327,6 +327,7 @@ fn find(
     finder.fp64();
     finder.layouts();
     finder.elementwise();
+    finder.contractions(None);
     finder.epilogues();
     finder.casts();
     finder.recomputed();

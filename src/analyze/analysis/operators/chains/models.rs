@@ -49,10 +49,11 @@ impl Finder<'_> {
         }
     }
 
-    /// Kernels of the calls of a model with the same sizes in each iteration of a stage, next to another network.
+    /// Kernels of the calls of a model with the same sizes in each iteration of a stage, next to another network. A program
+    /// that trains reads new data in each step.
     pub(super) fn constant_calls(&mut self) {
         let rows = self.model_calls(false);
-        if rows.is_empty() {
+        if rows.is_empty() || !self.model_calls(true).is_empty() {
             return;
         }
         let mut places: BTreeMap<u32, Vec<Vec<ModelCall>>> = BTreeMap::new();

@@ -6,6 +6,7 @@
 use rooflens_analysis::counters::limits::LimitSource;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::kernel_sums;
+use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Gain, GainKind, Inline, Part, Quantity, Table};
@@ -252,11 +253,15 @@ impl Leaf {
         }
     }
 
-    /// Whether these parts hold it. Which kernels a group has is not known by row.
+    /// Whether these parts hold it. Which kernels a group has is not known by row: those of chains that can be fused, or
+    /// moved, have no products.
     fn has_part(&self, evidence: &Evidence<'_>, parts: &[(Part, Time)]) -> bool {
         parts.iter().any(|(part, _)| match (part, self.kind) {
             (Part::Kernel(row), NodeKind::Work(Work::Kernel(kernel))) => *row == kernel.0,
-            (Part::Group(_), NodeKind::Work(Work::Kernel(_))) => true,
+            (Part::Group(kind), NodeKind::Work(Work::Kernel(kernel))) => {
+                let class = evidence.facts.identities[kernel.index()].class;
+                class.is_fusible() || *kind < ChainKind::Repeat as u8
+            }
             (Part::Copies, NodeKind::Work(Work::Copy(_))) => true,
             (Part::Communication, NodeKind::Work(Work::Kernel(kernel))) => {
                 let identity = &evidence.facts.identities[kernel.index()];

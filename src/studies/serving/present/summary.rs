@@ -788,14 +788,14 @@ fn limits(page: &Page<'_>) -> Vec<Vec<Inline>> {
 fn names(page: &Page<'_>, names: &[&str]) -> Option<String> {
     const SHOWN: usize = 4;
     let shown = names[..names.len().min(SHOWN)].join(page.text.comma());
-    match names.len() {
-        0 => None,
-        count if count > SHOWN => Some(words!(
-            page,
-            "serving.and_more",
-            names = shown,
-            count = Quantity::count((count - SHOWN) as u64)
-        )),
-        _ => Some(shown),
+    if names.len() <= SHOWN {
+        return (!names.is_empty()).then_some(shown);
     }
+    let count = Quantity::count((names.len() - SHOWN) as u64);
+    Some(words!(
+        page,
+        "serving.and_more",
+        names = shown,
+        count = count
+    ))
 }

@@ -229,6 +229,9 @@ fn outcome(evidence: &Evidence<'_>, kind: ChainKind) -> Outcome {
         let Some(place) = evidence.place(chains, stage) else {
             return Look::InsufficientData;
         };
+        if kind == ChainKind::Pointwise && evidence.nan_checks(stage).is_some() {
+            return Look::suppressed_by(evidence, "nan-checks");
+        }
         let subject = of_stage(evidence, stage, place, kind);
         subject.map(draft).into()
     })

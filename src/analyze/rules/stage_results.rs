@@ -19,6 +19,13 @@ use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_session::PassId;
 use rooflens_units::{Ratio, Time};
 
+/// Checks for NaN of an iteration from which on each operator is checked, and not a loss or a norm.
+pub(crate) const NAN_CHECKS: u64 = 16;
+
+/// Parts of the names of the kernels of a check: a value that is not itself is NaN, and the flags become one.
+pub(crate) const NAN_COMPARISON: &str = "CompareEqFunctor";
+pub(crate) const NAN_FLAG: &str = "or_kernel_cuda";
+
 impl StageLine {
     /// Whether it is the stage of this summary.
     pub(crate) fn is(&self, summary: &Summary) -> bool {
@@ -88,6 +95,23 @@ impl<'a> Evidence<'a> {
     pub(crate) fn work(&self, stage: Key) -> Option<&'a StageWork> {
         let mut work = self.results.stage_work().ok()?.iter();
         work.find(|work| is(stage, &work.summary))
+    }
+
+    /// Checks for NaN in an iteration of a stage that trains, each a comparison of a tensor with itself and a reduction to one
+    /// flag; none where they are few.
+    pub(crate) fn nan_checks(&self, stage: &StageLine) -> Option<f64> {
+        let work = self
+            .work(stage.key())
+            .filter(|_| stage.kind.is_training())?;
+        let launches = |part: &str| -> u64 {
+            let of_name = work.kernels.iter().filter(|(kernel, ..)| {
+                let name = self.session.kernel_name(*kernel);
+                name.contains(part)
+            });
+            of_name.map(|(_, launches, _)| launches).sum()
+        };
+        let checks = launches(NAN_COMPARISON).min(launches(NAN_FLAG));
+        Some(work.per_instance(checks as f64)).filter(|checks| *checks >= NAN_CHECKS as f64)
     }
 
     /// Whether names alone show groups of kernels: no operators with sizes were recorded.

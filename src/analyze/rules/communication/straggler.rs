@@ -207,13 +207,20 @@ fn clock_root(
             power = power,
             other_power = other_power,
         ),
-        action: words!(
-            evidence,
-            "straggler.action_clock",
-            rank = rank,
-            limit = limit
-        ),
-        condition: Some(words!(evidence, "straggler.if_clock")),
+        // The limit holds on both: more power at the same kernels can come from the data of the rank.
+        action: match is_apart {
+            true => words!(
+                evidence,
+                "straggler.action_clock",
+                rank = rank,
+                limit = limit
+            ),
+            false => words!(evidence, "straggler.action_swap", rank = rank),
+        },
+        condition: Some(match is_apart {
+            true => words!(evidence, "straggler.if_clock"),
+            false => words!(evidence, "straggler.if_swap"),
+        }),
         passes: 1,
     }
 }

@@ -162,7 +162,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
     };
     let issuing = evidence
         .idle(stage.key())
-        .and_then(|idle| idle.launches.issuing);
+        .and_then(|idle| idle.launches.span);
     // The same call after call: fused kernels need fewer.
     let remaining = issuing.map(|time| time * fusible.remaining);
     let left = stage.reference() - saved;

@@ -25,9 +25,30 @@ pub(crate) static GROWING_CACHE: Rule = Rule::new("growing-cache", &[THRESHOLD],
 
 /// `index_put_(accumulate=True)`: the indices are sorted, and one warp adds all rows of an index one after another.
 pub(crate) static SORTED_SUMS: Rule = Rule::new("sorted-sums", &[THRESHOLD], |evidence| {
-    by_name(evidence, |name| name.contains("indexing_backward_kernel"))
+    evidence.each_of_kernels(|stage| {
+        let look = look(evidence, stage, |name| {
+            name.contains("indexing_backward_kernel")
+        });
+        match (look, has_unsorted_sums(evidence, stage)) {
+            (Look::Found(draft), true) => {
+                let draft = draft.root("root_cause", "root_action_indexing");
+                draft.only_if("root_if").advice("advice_indexing").into()
+            }
+            (look, _) => look,
+        }
+    })
 })
 .on_kernels();
+
+/// Whether a stage adds rows by index with atomics, which no deterministic algorithm does.
+fn has_unsorted_sums(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let kernels = evidence
+        .work(stage.key())
+        .into_iter()
+        .flat_map(|work| &work.kernels);
+    let mut names = kernels.map(|(kernel, ..)| evidence.session.kernel_name(*kernel));
+    names.any(|name| name.contains("indexFunc"))
+}
 
 /// Depthwise convolutions with filters of other sizes than 1, 3 and 5.
 pub(crate) static DEPTHWISE: Rule = Rule::new("depthwise-filters", &[THRESHOLD], |evidence| {

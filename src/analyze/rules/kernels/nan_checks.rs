@@ -4,21 +4,15 @@ use super::Kernels;
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::rule::{Look, Outcome, Rule, Threshold};
-use rooflens_document::{Finding, Inline};
+use crate::stage_results::{NAN_CHECKS, NAN_COMPARISON, NAN_FLAG};
+use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
     "nan-checks",
-    &[Threshold::count("thresholds.checks", CHECKS)],
+    &[Threshold::count("thresholds.checks", NAN_CHECKS)],
     outcome,
 );
-
-/// Checks of an iteration from which on each operator is checked, and not a loss or a norm.
-const CHECKS: u64 = 16;
-
-/// Parts of the names of the kernels of a check: a value that is not itself is NaN, and the flags become one.
-const COMPARISON: &str = "CompareEqFunctor";
-const FLAG: &str = "or_kernel_cuda";
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.each_stage(|stage| {
@@ -28,29 +22,23 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         let Some(work) = evidence.work(stage.key()) else {
             return Look::InsufficientData;
         };
-        let kernels = |part: &str| {
-            Kernels::of_stage(evidence, stage, work, |_, name| {
-                name.contains(part).then_some(Ratio::ONE)
-            })
-        };
-        let (Some(comparisons), Some(flags)) = (kernels(COMPARISON), kernels(FLAG)) else {
+        let kernels = Kernels::of_stage(evidence, stage, work, |_, name| {
+            let is_of_check = name.contains(NAN_COMPARISON) || name.contains(NAN_FLAG);
+            is_of_check.then_some(Ratio::ONE)
+        });
+        let (Some(kernels), Some(checks)) = (kernels, evidence.nan_checks(stage)) else {
             return Look::Passed;
         };
-        let checks = comparisons.launches.min(flags.launches);
-        if work.per_instance(checks as f64) < CHECKS as f64 {
-            return Look::Passed;
-        }
         // The CPU waits for each flag: without checks it launches ahead.
-        let time = comparisons.time + flags.time;
         let arguments = arguments! {
             stage = Inline::strong(&stage.label),
-            checks = flags.per_iteration(),
-            time = time,
+            checks = Quantity::count(checks.round() as u64),
+            time = kernels.time,
             idle = stage.idle(),
         };
         let finding = Finding {
-            parts: [comparisons.saved, flags.saved].concat(),
-            ..stage.saving(time + stage.idle())
+            parts: kernels.saved,
+            ..stage.saving(kernels.time + stage.idle())
         };
         Draft::new(finding, arguments).cause_if(true).into()
     })

@@ -8,7 +8,7 @@ use crate::pauses;
 use crate::stage::{Key, StageLine};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Part, Root, Severity};
 use rooflens_session::Arrange;
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Count, Ratio, Time};
 
 /// Actions that the first page shows.
 const SHOWN: usize = 3;
@@ -244,6 +244,12 @@ fn saved_kernels(evidence: &Evidence<'_>, loop_parts: &[(Part, Time)]) -> StageP
 }
 
 impl<'a> Action<'a> {
+    /// Whether it is about what a process does once, in a stage that ran once.
+    pub(super) fn is_once(&self) -> bool {
+        matches!(self.effect, Effect::Stage(stage) if stage.counted <= Count(1.0))
+            && self.finding.id == "first-use"
+    }
+
     pub(super) fn new(evidence: &'a Evidence<'_>, finding: &'a Finding) -> Option<Self> {
         let gain = finding.gain.as_ref()?;
         let is_now = gain.saved_ns.is_positive() && gain.kind != GainKind::WorkAfterCpu;

@@ -431,12 +431,20 @@ pub(super) fn effect(
         let saved = request.saves(std::slice::from_ref(action));
         if saved > Time::ZERO {
             let share = Ratio::of(saved, request.now);
-            return words!(
-                evidence,
-                "summary.effect_request",
-                saved = saved,
-                share = share
-            );
+            return match action.is_once() {
+                true => words!(
+                    evidence,
+                    "summary.effect_once",
+                    saved = saved,
+                    share = share
+                ),
+                false => words!(
+                    evidence,
+                    "summary.effect_request",
+                    saved = saved,
+                    share = share
+                ),
+            };
         }
         if let Some(first) = request.first
             && request.is_of_first(action)

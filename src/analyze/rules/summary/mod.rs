@@ -213,81 +213,58 @@ fn add_whole(evidence: &Evidence<'_>, whole: &whole::Whole<'_>, content: &mut Se
     content.datasets.push(bars::table(evidence).rows(&parts));
 }
 
-/// Idle share of a stage from which on a faster GPU shortens a part of it only.
-const WAITS: Ratio = Ratio(0.15);
-
 /// Share of a stage's GPU time from which on it is named.
 const NAMED: Ratio = Ratio(0.01);
 
 /// Whether faster GPUs would help, by stage: idle time, communication, transfers, and kernels that leave most SMs of this GPU
 /// empty do not get shorter with them.
 fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<Inline>> {
-    let (mut helped, mut waiting) = (Vec::new(), Vec::new());
-    let mut most = Ratio::ZERO;
+    let (mut computing, mut all) = (Time::ZERO, Time::ZERO);
+    let (mut parts, mut bound) = (Vec::new(), Vec::new());
     let (mut has_exchange, mut has_transfers, mut has_small) = (false, false, false);
-    for (stage, _) in &whole.stages {
+    for (stage, times) in &whole.stages {
         let communicates = evidence.stage_time(stage.kernels);
         let exchange =
             communicates.map_or(Ratio::ZERO, |time| time.share(ClassGroup::Communication));
         let transfers = transfers(evidence, stage);
         let small = small_grids(evidence, stage);
-        let busy = stage.reference_busy();
-        let computing = busy * exchange.rest() * transfers.rest() * small.rest();
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
-        if computing.rest() < WAITS {
-            helped.push(words!(
-                evidence,
-                "summary.gpu_helps",
-                stage = name,
-                share = computing
-            ));
+        let time = stage.reference() * *times;
+        all += time;
+        // With shorter kernels the GPU waits longer for the CPU.
+        if stage.is_host_bound {
+            bound.push(name);
             continue;
         }
-        waiting.push(words!(
+        let share = stage.reference_busy() * exchange.rest() * transfers.rest() * small.rest();
+        computing += time * share;
+        parts.push(words!(
             evidence,
-            "summary.gpu_waits",
+            "summary.gpu_part",
             stage = name,
-            share = computing.rest(),
+            share = share
         ));
-        most = most.max(computing);
         has_exchange |= exchange >= NAMED;
         has_transfers |= transfers >= NAMED;
         has_small |= small >= NAMED;
     }
-    let join = |stages: &[String]| stages.join(evidence.text.comma());
-    let exchange = has_exchange.then_some("");
-    let transfers = has_transfers.then_some("");
-    let small = has_small.then_some("");
-    let mut sentences = Sentences::new();
-    if !helped.is_empty() {
-        sentences.push(say!(
-            evidence,
-            "summary.faster_gpus",
-            helped = join(&helped)
-        ));
-    }
-    if !waiting.is_empty() && helped.is_empty() {
-        sentences.push(say!(
-            evidence,
-            "summary.only_waits",
-            exchange = exchange,
-            transfers = transfers,
-            small = small,
-            none = (most < NAMED).then_some(""),
-            part = (most >= NAMED).then_some(""),
-            waiting = join(&waiting)
-        ));
-    } else if !waiting.is_empty() {
-        sentences.push(say!(
-            evidence,
-            "summary.not_faster",
-            exchange = exchange,
-            transfers = transfers,
-            small = small,
-            waiting = join(&waiting)
-        ));
-    }
-    Some(sentences.join(&Inline::from(evidence.text.space())))
+    let share = Ratio::of(computing, all);
+    let comma = evidence.text.comma();
+    let key = match share >= NAMED {
+        true => "summary.faster_gpus",
+        false => "summary.not_faster",
+    };
+    let arguments = arguments! {
+        share = share,
+        whole = conclusion::name_of(evidence, whole),
+        parts = (whole.stages.len() > 1 && !parts.is_empty()).then(|| parts.join(comma)),
+        exchange = has_exchange.then_some(""),
+        transfers = has_transfers.then_some(""),
+        small = has_small.then_some(""),
+        waits = bound.is_empty().then_some(""),
+        bound = (!bound.is_empty()).then(|| bound.join(comma)),
+    };
+    Some(evidence.text.say(key, &arguments))
 }
 
 /// Share of the busy time of a stage in which only transfers between host and GPU run.

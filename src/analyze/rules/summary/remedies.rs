@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 91] = {
+static REMEDIES: [Remedy; 92] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -191,7 +191,8 @@ static REMEDIES: [Remedy; 91] = {
         remedy("exposed-communication", "", Code, &[Memory, Order]),
         remedy("straggler", "nvidia-smi", Option, &[])
             .code("nvidia-smi -q -d PERFORMANCE,POWER,TEMPERATURE  # what holds down the clock"),
-        remedy("straggler", "", Code, &[Weights]),
+        remedy("straggler", "Swap", Option, &[]),
+        remedy("straggler", "", Code, &[]),
         remedy("compilation", "", Option, &[Slower])
             .code("model = torch.compile(model, dynamic=True)"),
         remedy("new-shapes", "enable_cudnn_sdp", Option, &[Slower]).code(WITHOUT_CUDNN_ATTENTION),

@@ -7,6 +7,7 @@ use super::actions::{Action, Effect};
 use super::figures::{self, Request};
 use super::joint;
 use crate::evidence::Evidence;
+use crate::pauses;
 use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::ClassGroup;
 use rooflens_analysis::time::account::NodeKind;
@@ -48,8 +49,8 @@ pub(super) struct Whole<'a> {
     pub(super) limit: Option<Time>,
     /// By class, now and after the actions.
     pub(super) bars: Vec<Classes>,
-    /// Whether most of the savings are of stages that ran once.
-    is_single: bool,
+    /// The savings of stages that ran once, and of stalls of the first iteration.
+    once: Time,
 }
 
 impl<'a> Whole<'a> {
@@ -95,13 +96,22 @@ impl<'a> Whole<'a> {
             now: Time::ZERO,
             after: Vec::new(),
             bars: Vec::new(),
-            is_single: false,
+            once: Time::ZERO,
         };
         whole.add_bars(evidence, actions)?;
         let saved = |(stage, times): &(&StageLine, f64)| joint::saved(stage, actions) * *times;
         let stages = whole.stages.iter();
         let single = stages.filter(|(stage, _)| stage.counted <= Count(1.0));
-        whole.is_single = single.map(saved).sum::<Time>() > whole.saved(actions) * MOST;
+        whole.once = single.map(saved).sum();
+        let mut before = whole.now;
+        for (action, after) in actions.iter().zip(&whole.after) {
+            if let Effect::Stalls(stage) = action.effect
+                && pauses::are_in_first(evidence, stage)
+            {
+                whole.once += before - *after;
+            }
+            before = *after;
+        }
         Some(whole)
     }
 
@@ -141,12 +151,11 @@ impl<'a> Whole<'a> {
         self.after.last().copied().unwrap_or(self.now)
     }
 
-    /// How many times as fast it can be, where that is notable. What ran once has no typical time to compare with.
+    /// How many times as fast it can be each time, where that is notable. What ran once has no typical time.
     pub(super) fn speedup(&self) -> Option<f64> {
         let best = self.best();
-        let speedup = self.now.0 / best.0.max(1.0);
-        let is_known = best > Time::ZERO && !self.is_single;
-        (is_known && speedup >= LEAST_SPEEDUP).then_some(speedup)
+        let speedup = (self.now - self.once).0 / best.0.max(1.0);
+        (best > Time::ZERO && speedup >= LEAST_SPEEDUP).then_some(speedup)
     }
 
     /// Share of the time in which the GPU runs something.
@@ -226,9 +235,6 @@ fn limit(evidence: &Evidence<'_>, kind: Kind, stages: &[(&StageLine, f64)]) -> O
     }
     is_known.then_some(sum)
 }
-
-/// Part of the savings from which on they are most of them.
-const MOST: Ratio = Ratio(0.5);
 
 /// Factor from which on a whole is called faster.
 const LEAST_SPEEDUP: f64 = 1.05;

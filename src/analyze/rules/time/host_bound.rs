@@ -41,6 +41,9 @@ const CAUSES: [Cause; 3] = [Cause::HostCode, Cause::Os, Cause::OffCpu];
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::HostCode, SHARE, |stage, idle, code| {
         match draft(evidence, stage, idle) {
+            Some(_) if evidence.nan_checks(stage).is_some() => {
+                Look::suppressed_by(evidence, "nan-checks")
+            }
             Some(_) if known::prepares_mostly(evidence, stage) => {
                 Look::suppressed_by(evidence, "new-shapes")
             }

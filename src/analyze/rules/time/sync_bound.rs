@@ -35,6 +35,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         }
         let lost = Lost::of(&idle.sources, &known::WAITS);
         match lost.idle >= idle.pool.time.time() * SHARE && lost.idle > Time::ZERO {
+            true if evidence.nan_checks(stage).is_some() => {
+                Look::suppressed_by(evidence, "nan-checks")
+            }
             true if known::prepares_mostly(evidence, stage) => {
                 Look::suppressed_by(evidence, "new-shapes")
             }

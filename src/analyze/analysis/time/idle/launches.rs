@@ -24,6 +24,10 @@ pub struct Launches {
     intervals: Vec<f64>,
     /// Time in which the host issues those of an instance, each at the median interval: pauses between few do not count.
     pub issuing: Option<Time>,
+    /// From the first of them to the last in an instance.
+    spans: Vec<f64>,
+    /// Median of these.
+    pub span: Option<Time>,
     /// Their mean.
     pub mean_call: Option<Time>,
     /// Their median.
@@ -96,6 +100,9 @@ impl Launches {
         starts.sort_unstable();
         let intervals = starts.windows(2).map(|pair| (pair[1] - pair[0]).time().0);
         self.intervals.extend(intervals);
+        if let (Some(first), Some(last)) = (starts.first(), starts.last()) {
+            self.spans.push((*last - *first).time().0);
+        }
     }
 
     /// Computes what needs all instances, of which there are so many.
@@ -105,7 +112,9 @@ impl Launches {
         self.median_call = median(&self.call_times).map(Time);
         let launches = Count(self.calls as f64 / instances.max(1) as f64);
         self.issuing = median(&self.intervals).map(|interval| Time(interval) * launches.0);
-        (self.waits, self.call_times, self.intervals) = (Vec::new(), Vec::new(), Vec::new());
+        self.span = median(&self.spans).map(Time);
+        (self.waits, self.call_times) = (Vec::new(), Vec::new());
+        (self.intervals, self.spans) = (Vec::new(), Vec::new());
         let per = |parts: Count| {
             let has_both = launches.is_positive() && parts.is_positive();
             has_both.then(|| Count(launches / parts))

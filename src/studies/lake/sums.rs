@@ -352,11 +352,9 @@ pub(crate) fn tokens(sql: &str) -> Vec<&str> {
         };
         let (length, is_token) = if rest.starts_with("--") {
             (rest.find('\n').unwrap_or(rest.len()), false)
-        } else if rest.starts_with("/*") {
-            (
-                rest[2..].find("*/").map_or(rest.len(), |end| end + 4),
-                false,
-            )
+        } else if let Some(comment) = rest.strip_prefix("/*") {
+            let end = comment.find("*/").map_or(rest.len(), |end| end + 4);
+            (end, false)
         } else if first == QUOTE_OF_TEXTS || QUOTES_OF_NAMES.contains(&first) {
             let end = if first == '[' { "]" } else { &rest[..1] };
             (after(end).map_or(rest.len(), |end| end + 2), true)

@@ -135,3 +135,19 @@ pub(crate) fn add<R>(
         content.datasets.push(table.rows(rows));
     }
 }
+
+/// The first names, and how many more there are; none of no name.
+fn names(page: &Page<'_>, names: &[&str]) -> Option<String> {
+    const SHOWN: usize = 4;
+    let shown = names[..names.len().min(SHOWN)].join(page.text.comma());
+    if names.len() <= SHOWN {
+        return (!names.is_empty()).then_some(shown);
+    }
+    let count = Quantity::count((names.len() - SHOWN) as u64);
+    Some(words!(
+        page,
+        "serving.and_more",
+        names = shown,
+        count = count
+    ))
+}

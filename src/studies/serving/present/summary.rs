@@ -7,7 +7,7 @@ use rooflens_schemas::Unit;
 use rooflens_units::{Count, Ratio, Time};
 
 use super::latency::name;
-use super::{Page, times};
+use super::{Page, names, times};
 use crate::analysis::advice::Advice;
 use crate::analysis::bottleneck::{BEYOND_BOUND, Bottleneck, Limit};
 use crate::analysis::changes::{Change, Verdict};
@@ -782,20 +782,4 @@ fn limits(page: &Page<'_>) -> Vec<Vec<Inline>> {
         sentences.push(say!(page, "serving.unpredicted"));
     }
     sentences
-}
-
-/// The first names, and how many more there are; none of no name.
-fn names(page: &Page<'_>, names: &[&str]) -> Option<String> {
-    const SHOWN: usize = 4;
-    let shown = names[..names.len().min(SHOWN)].join(page.text.comma());
-    if names.len() <= SHOWN {
-        return (!names.is_empty()).then_some(shown);
-    }
-    let count = Quantity::count((names.len() - SHOWN) as u64);
-    Some(words!(
-        page,
-        "serving.and_more",
-        names = shown,
-        count = count
-    ))
 }

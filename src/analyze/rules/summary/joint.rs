@@ -135,8 +135,7 @@ fn sum(parts: &[(Part, Time)]) -> Time {
 /// What is saved of an iteration of this stage if all these actions are taken: no more than the sum of their bounds, than
 /// its idle time and than its operations.
 pub(super) fn saved(stage: &StageLine, actions: &[Action<'_>]) -> Time {
-    let parts = saved_parts(stage, actions);
-    parts.idle + parts.work
+    saved_parts(stage, actions).sum()
 }
 
 /// Idle time and operations that actions save of an iteration of a stage.
@@ -163,7 +162,22 @@ pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedPar
         true => idle.min((stage.reference() - stage.issuing - work).max(saved.longest - work)),
         false => idle,
     };
-    SavedParts { idle, work }
+    // Several actions save no less than one of them.
+    let alone = |action| saved_parts(stage, std::slice::from_ref(action)).sum() - work;
+    let most = match actions {
+        [] | [_] => idle,
+        _ => actions.iter().map(alone).fold(idle, Time::max),
+    };
+    SavedParts {
+        idle: most.min(stage.idle().max(idle)),
+        work,
+    }
+}
+
+impl SavedParts {
+    fn sum(&self) -> Time {
+        self.idle + self.work
+    }
 }
 
 fn keeps_launches(stage: &StageLine, action: &Action<'_>) -> bool {

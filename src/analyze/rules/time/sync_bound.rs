@@ -110,7 +110,13 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         sites.retain(|(site, _)| Wait::of(session.text(*site)) == wait);
     }
     let parts = parts(evidence, &sites);
-    loss.names = sites.into_iter().map(|(site, _)| site).collect();
+    match (sites.is_empty(), wait) {
+        // Operators of another pass.
+        (true, Some(wait)) => loss
+            .names
+            .retain(|name| Wait::of(session.text(*name)) == wait),
+        _ => loss.names = sites.into_iter().map(|(site, _)| site).collect(),
+    }
     let name = loss
         .listed(evidence)
         .or_else(|| name.map(|name| vec![Inline::code(name)]));

@@ -128,7 +128,16 @@ fn open(
             ..Options::default()
         };
         let report = match capture.analyze(&options) {
-            Ok(analysis) => analysis.report(lang),
+            Ok(analysis) => {
+                let mut report = analysis.report(lang);
+                // Frames hold all rows, also those that only a CSV file has.
+                let mut parts = analysis.ncu_metrics();
+                if let Some(mut whole) = parts.next() {
+                    whole.rows.extend(parts.flat_map(|part| part.rows));
+                    report.datasets.push(whole);
+                }
+                report
+            }
             Err(pipeline::AnalyzeError::Nothing(nothing)) => {
                 return Err(error(&nothing, nothing.hint()));
             }

@@ -215,7 +215,7 @@ impl<'a> Analysis<'a> {
             document.section(id, title, content);
         }
         let mut report = document.build_of_artifacts();
-        report.only_in_csv = self.ncu_metrics().next().map(|part| part.id);
+        report.only_in_csv = sections::has_ncu_metrics(&context);
         report
     }
 }

@@ -51,7 +51,7 @@ mod upper_bounds;
 mod utilization;
 
 pub use breakdown::class_name;
-pub use ncu_kernels::ncu_metrics;
+pub use ncu_kernels::{has_ncu_metrics, ncu_metrics};
 pub use products::shapes_advice;
 pub use timeline::of_stage as timeline_of_stage;
 pub use utilization::bounds::{Bound, bounds};

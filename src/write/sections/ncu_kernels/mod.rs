@@ -3,7 +3,7 @@
 mod metrics;
 mod tables;
 
-pub use metrics::ncu_metrics;
+pub use metrics::{has_ncu_metrics, ncu_metrics};
 
 use rooflens_schemas::{Metric, Scope, Unit};
 

@@ -97,20 +97,21 @@ impl<'a> Evidence<'a> {
         work.find(|work| is(stage, &work.summary))
     }
 
+    /// Launches of the kernels whose names have this part.
+    pub(crate) fn launches(&self, work: &StageWork, part: &str) -> u64 {
+        let named = work.kernels.iter();
+        let named = named.filter(|(kernel, ..)| self.session.kernel_name(*kernel).contains(part));
+        named.map(|(_, launches, _)| launches).sum()
+    }
+
     /// Checks for NaN in an iteration of a stage that trains, each a comparison of a tensor with itself and a reduction to one
     /// flag; none where they are few.
     pub(crate) fn nan_checks(&self, stage: &StageLine) -> Option<f64> {
         let work = self
             .work(stage.key())
             .filter(|_| stage.kind.is_training())?;
-        let launches = |part: &str| -> u64 {
-            let of_name = work.kernels.iter().filter(|(kernel, ..)| {
-                let name = self.session.kernel_name(*kernel);
-                name.contains(part)
-            });
-            of_name.map(|(_, launches, _)| launches).sum()
-        };
-        let checks = launches(NAN_COMPARISON).min(launches(NAN_FLAG));
+        let [comparisons, flags] = [NAN_COMPARISON, NAN_FLAG].map(|part| self.launches(work, part));
+        let checks = comparisons.min(flags);
         Some(work.per_instance(checks as f64)).filter(|checks| *checks >= NAN_CHECKS as f64)
     }
 

@@ -4,7 +4,7 @@ use super::{Kernels, SHARE, THRESHOLD};
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::practices;
-use crate::rule::{Look, Outcome, Rule};
+use crate::rule::{Look, Rule};
 use crate::stage::StageLine;
 use rooflens_document::Inline;
 use rooflens_units::Ratio;
@@ -42,25 +42,19 @@ pub(crate) static SORTED_SUMS: Rule = Rule::new("sorted-sums", &[THRESHOLD], |ev
 
 /// Whether a stage adds rows by index with atomics, which no deterministic algorithm does.
 fn has_unsorted_sums(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
-    let kernels = evidence
-        .work(stage.key())
-        .into_iter()
-        .flat_map(|work| &work.kernels);
-    let mut names = kernels.map(|(kernel, ..)| evidence.session.kernel_name(*kernel));
-    names.any(|name| name.contains("indexFunc"))
+    let work = evidence.work(stage.key());
+    work.is_some_and(|work| evidence.launches(work, "indexFunc") > 0)
 }
 
 /// Depthwise convolutions with filters of other sizes than 1, 3 and 5.
 pub(crate) static DEPTHWISE: Rule = Rule::new("depthwise-filters", &[THRESHOLD], |evidence| {
-    by_name(evidence, |name| {
-        name.contains("conv_depthwise") && name.contains("generic")
+    evidence.each_of_kernels(|stage| {
+        look(evidence, stage, |name| {
+            name.contains("conv_depthwise") && name.contains("generic")
+        })
     })
 })
 .on_kernels();
-
-fn by_name(evidence: &Evidence<'_>, is: fn(&str) -> bool) -> Outcome {
-    evidence.each_of_kernels(|stage| look(evidence, stage, is))
-}
 
 /// A finding if kernels with such names take much of a stage: all of their time could go.
 fn look(evidence: &Evidence<'_>, stage: &StageLine, is: fn(&str) -> bool) -> Look {

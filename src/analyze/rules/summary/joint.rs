@@ -135,7 +135,8 @@ fn sum(parts: &[(Part, Time)]) -> Time {
 /// What is saved of an iteration of this stage if all these actions are taken: no more than the sum of their bounds, than
 /// its idle time and than its operations.
 pub(super) fn saved(stage: &StageLine, actions: &[Action<'_>]) -> Time {
-    saved_parts(stage, actions).sum()
+    let parts = saved_parts(stage, actions);
+    parts.idle + parts.work
 }
 
 /// Idle time and operations that actions save of an iteration of a stage.
@@ -162,22 +163,7 @@ pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedPar
         true => idle.min((stage.reference() - stage.issuing - work).max(saved.longest - work)),
         false => idle,
     };
-    // Several actions save no less than one of them.
-    let alone = |action| saved_parts(stage, std::slice::from_ref(action)).sum() - work;
-    let most = match actions {
-        [] | [_] => idle,
-        _ => actions.iter().map(alone).fold(idle, Time::max),
-    };
-    SavedParts {
-        idle: most.min(stage.idle().max(idle)),
-        work,
-    }
-}
-
-impl SavedParts {
-    fn sum(&self) -> Time {
-        self.idle + self.work
-    }
+    SavedParts { idle, work }
 }
 
 fn keeps_launches(stage: &StageLine, action: &Action<'_>) -> bool {

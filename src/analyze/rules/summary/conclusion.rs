@@ -64,14 +64,13 @@ fn largest_action<'a, 'b>(
     whole: &Whole<'_>,
     actions: &'a [Action<'b>],
 ) -> Option<&'a Action<'b>> {
-    let (mut before, mut most, mut largest) = (whole.now, Time::ZERO, actions.first());
-    for (action, after) in actions.iter().zip(&whole.after) {
+    let (mut most, mut largest) = (Time::ZERO, actions.first());
+    for (action, saved) in whole.saved_by_each(actions) {
         let (confidence, _) = confidence::of_action(evidence, action);
-        let expected = (before - *after) * confidence.weight();
+        let expected = saved * confidence.weight();
         if expected > most {
             (most, largest) = (expected, Some(action));
         }
-        before = *after;
     }
     largest
 }

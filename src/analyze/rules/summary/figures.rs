@@ -431,20 +431,12 @@ pub(super) fn effect(
         let saved = request.saves(std::slice::from_ref(action));
         if saved > Time::ZERO {
             let share = Ratio::of(saved, request.now);
-            return match action.is_once() {
-                true => words!(
-                    evidence,
-                    "summary.effect_once",
-                    saved = saved,
-                    share = share
-                ),
-                false => words!(
-                    evidence,
-                    "summary.effect_request",
-                    saved = saved,
-                    share = share
-                ),
+            let key = match action.is_once() {
+                true => "summary.effect_once",
+                false => "summary.effect_request",
             };
+            let arguments = arguments! { saved = saved, share = share };
+            return evidence.text.line(key, &arguments);
         }
         if let Some(first) = request.first
             && request.is_of_first(action)

@@ -103,16 +103,28 @@ impl<'a> Whole<'a> {
         let stages = whole.stages.iter();
         let single = stages.filter(|(stage, _)| stage.counted <= Count(1.0));
         whole.once = single.map(saved).sum();
-        let mut before = whole.now;
-        for (action, after) in actions.iter().zip(&whole.after) {
+        let mut in_first = Time::ZERO;
+        for (action, saved) in whole.saved_by_each(actions) {
             if let Effect::Stalls(stage) = action.effect
                 && pauses::are_in_first(evidence, stage)
             {
-                whole.once += before - *after;
+                in_first += saved;
             }
-            before = *after;
         }
+        whole.once += in_first;
         Some(whole)
+    }
+
+    /// What each of the actions saves beyond those before it.
+    pub(super) fn saved_by_each<'b, 'c>(
+        &self,
+        actions: &'b [Action<'c>],
+    ) -> impl Iterator<Item = (&'b Action<'c>, Time)> {
+        let before = std::iter::once(&self.now).chain(&self.after);
+        let saved = before
+            .zip(&self.after)
+            .map(|(before, after)| *before - *after);
+        actions.iter().zip(saved)
     }
 
     /// What actions save of its stages.

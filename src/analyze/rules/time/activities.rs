@@ -210,8 +210,11 @@ fn times_algorithms(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let instances = summary.flat_map(|summary| summary.counted_instances(evidence.facts));
     let starts = instances.filter_map(|instance| instance.projection.map(|(start, _)| start));
     let first = starts.min().unwrap_or_default();
+    let pass = evidence.facts.stages[stage.stage].pass;
     (0..calls.len()).any(|row| {
-        calls.start[row] >= first && session.text(calls.name[row]).contains("EventSynchronize")
+        calls.pass[row] == pass
+            && calls.start[row] >= first
+            && session.text(calls.name[row]).contains("EventSynchronize")
     })
 }
 

@@ -160,15 +160,15 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         fp8 = has_fp8.then_some("FP8"),
         share = measured,
     };
-    let issuing = evidence
+    let span = evidence
         .idle(stage.key())
         .and_then(|idle| idle.launches.span);
     // The same call after call: fused kernels need fewer.
-    let remaining = issuing.map(|time| time * fusible.remaining);
+    let remaining = span.map(|time| time * fusible.remaining);
     let left = stage.reference() - saved;
     let is_met = |time: &Time| *time < left;
-    let (now, later) = (issuing.filter(is_met), remaining.filter(is_met));
-    let unmet = issuing.filter(|time| !is_met(time));
+    let (now, later) = (span.filter(is_met), remaining.filter(is_met));
+    let unmet = span.filter(|time| !is_met(time));
     let root = fuses.then(|| Root {
         cause: words!(
             evidence,

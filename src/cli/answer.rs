@@ -19,7 +19,13 @@ pub(super) fn csv(answer: &Answer) -> String {
         let written = writer.write_record(record);
         written.expect("memory takes every byte, and rows are of one length");
     };
-    write(answer.columns.iter().map(|name| text_cell(name)).collect());
+    write(
+        answer
+            .columns
+            .iter()
+            .map(|name| text_cell(name).into_owned())
+            .collect(),
+    );
     for row in &answer.rows {
         write(row.iter().map(csv_cell).collect());
     }
@@ -29,7 +35,7 @@ pub(super) fn csv(answer: &Answer) -> String {
 
 fn csv_cell(cell: &Option<Value>) -> String {
     match cell {
-        Some(Value::Text(text)) => text_cell(text),
+        Some(Value::Text(text)) => text_cell(text).into_owned(),
         Some(value) => value.to_string(),
         None => String::new(),
     }

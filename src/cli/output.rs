@@ -260,8 +260,8 @@ impl Job<'_> {
             .flat_map(Analysis::ncu_metrics)
             .peekable();
         if let Some(part) = parts.peek() {
-            let file = staged.create(&format!("{}.csv", part.id))?;
-            render::csv::write(parts, file)?;
+            let mut file = staged.create(&format!("{}.csv", part.id))?;
+            render::csv::write(&mut parts, &mut file)?;
         }
         Ok(())
     }

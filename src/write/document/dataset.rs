@@ -1,5 +1,6 @@
 //! Tables of results: whole in CSV, as views on pages.
 
+use std::fmt::{self, Write};
 use std::ops::Range;
 
 use ecow::EcoString;
@@ -112,20 +113,36 @@ impl Cell {
     /// The cell as files hold it: no unit, empty if missing; numbers in the 15 digits that a double carries, without
     /// the noise of the arithmetic behind them.
     pub fn plain(&self) -> String {
-        match self {
-            Self::Text(text) | Self::Name(text) => text.to_string(),
-            Self::Int(value) => value.to_string(),
-            Self::Float(value) | Self::Quantity(Quantity { value, .. }) => digits(*value),
-            Self::Flag(holds) => yes_or_no(*holds).to_owned(),
-            Self::Missing => String::new(),
-        }
+        let mut text = String::new();
+        self.write_plain(&mut text);
+        text
+    }
+
+    /// Appends what [`Self::plain`] gives.
+    pub fn write_plain(&self, out: &mut String) {
+        let written = match self {
+            Self::Text(text) | Self::Name(text) => out.write_str(text),
+            Self::Int(value) => write!(out, "{value}"),
+            Self::Float(value) | Self::Quantity(Quantity { value, .. }) => {
+                write_rounded(*value, out)
+            }
+            Self::Flag(holds) => out.write_str(yes_or_no(*holds)),
+            Self::Missing => Ok(()),
+        };
+        debug_assert!(written.is_ok(), "a string takes every text");
     }
 }
 
-/// The shortest text of a number of 15 significant digits.
-fn digits(value: f64) -> String {
-    let rounded = format!("{value:.14e}").parse().unwrap_or(value);
-    format!("{rounded}")
+/// Appends the shortest text of a number rounded to 15 significant digits.
+fn write_rounded(value: f64, out: &mut String) -> fmt::Result {
+    // Whole numbers of at most 15 digits need no rounding, and integers are faster to write.
+    let is_short =
+        value.fract() == 0.0 && value.abs() < 1e15 && value.to_bits() != (-0.0_f64).to_bits();
+    if is_short {
+        return write!(out, "{}", value as i64);
+    }
+    let rounded: f64 = format!("{value:.14e}").parse().unwrap_or(value);
+    write!(out, "{rounded}")
 }
 
 /// The words of a flag.

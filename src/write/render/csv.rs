@@ -1,9 +1,11 @@
 //! One CSV file for each data set: all rows, 15 digits, base units. Quoted as in RFC 4180; lines end
 //! in LF, as in all outputs. With them the queries that prove findings, in one file.
 
-use std::borrow::Borrow;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::Write;
+
+use ::csv::{ByteRecord, Error, Writer};
 
 use super::{RenderError, Rendered, page::file_name, text::clean};
 use rooflens_document::report::Report;
@@ -58,7 +60,10 @@ fn queries(report: &Report) -> String {
 /// Fails only if the writer does.
 pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
     let mut bytes = Vec::new();
-    write([dataset], &mut bytes)?;
+    let mut writer = Writer::from_writer(&mut bytes as &mut dyn Write);
+    write_header(&mut writer, dataset)?;
+    write_rows(&mut writer, dataset)?;
+    finish(writer)?;
     Ok(bytes)
 }
 
@@ -66,39 +71,61 @@ pub fn bytes(dataset: &Dataset) -> Result<Vec<u8>, RenderError> {
 ///
 /// # Errors
 /// Fails only if the writer does.
-pub fn write<D: Borrow<Dataset>>(
-    parts: impl IntoIterator<Item = D>,
-    out: impl Write,
+// Not generic: a generic function would compile with the program, which is not optimized.
+pub fn write(
+    parts: &mut dyn Iterator<Item = Dataset>,
+    out: &mut dyn Write,
 ) -> Result<(), RenderError> {
-    let mut writer = ::csv::Writer::from_writer(out);
-    for (number, part) in parts.into_iter().enumerate() {
-        let dataset = part.borrow();
+    let mut writer = Writer::from_writer(out);
+    for (number, part) in parts.enumerate() {
         if number == 0 {
-            writer.write_record(dataset.columns.iter().map(|column| column.id))?;
+            write_header(&mut writer, &part)?;
         }
-        for row in &dataset.rows {
-            let cells = (0..dataset.columns.len()).map(|n| match row.get(n) {
-                Some(Cell::Text(text) | Cell::Name(text)) => text_cell(text),
-                Some(cell) => cell.plain(),
-                None => String::new(),
-            });
-            writer.write_record(cells)?;
-        }
+        write_rows(&mut writer, &part)?;
     }
+    finish(writer)
+}
+
+fn finish(mut writer: Writer<&mut dyn Write>) -> Result<(), RenderError> {
     writer
         .flush()
         .map_err(|error| RenderError::Csv(error.into()))
 }
 
+fn write_header(writer: &mut Writer<&mut dyn Write>, dataset: &Dataset) -> Result<(), Error> {
+    writer.write_record(dataset.columns.iter().map(|column| column.id))
+}
+
+fn write_rows(writer: &mut Writer<&mut dyn Write>, dataset: &Dataset) -> Result<(), Error> {
+    let (mut record, mut plain) = (ByteRecord::new(), String::new());
+    for row in &dataset.rows {
+        record.clear();
+        for column in 0..dataset.columns.len() {
+            plain.clear();
+            match row.get(column) {
+                Some(Cell::Text(text) | Cell::Name(text)) => {
+                    record.push_field(text_cell(text).as_bytes());
+                    continue;
+                }
+                Some(cell) => cell.write_plain(&mut plain),
+                None => {}
+            }
+            record.push_field(plain.as_bytes());
+        }
+        writer.write_byte_record(&record)?;
+    }
+    Ok(())
+}
+
 /// A text as a cell of a CSV file: characters that drive a terminal or reorder text are replaced, and what a
 /// spreadsheet would take for a formula begins with an apostrophe. Numbers stay numbers.
-pub fn text_cell(text: &str) -> String {
+pub fn text_cell(text: &str) -> Cow<'_, str> {
     let text = clean(text);
     let is_formula = text.starts_with(['=', '+', '-', '@']) && text.len() > 1;
     if is_formula && text.parse::<f64>().is_err() {
-        format!("'{text}")
+        format!("'{text}").into()
     } else {
-        text.into_owned()
+        text
     }
 }
 

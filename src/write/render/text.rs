@@ -12,7 +12,8 @@ pub(crate) const REPLACEMENT: char = '\u{fffd}';
 /// `text` with control characters and characters that reorder text replaced: a name from a trace must not
 /// turn the sentence around it.
 pub fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().any(is_harmful) {
+    let is_printable_ascii = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
+    if !is_printable_ascii && text.chars().any(is_harmful) {
         text.chars()
             .map(|c| if is_harmful(c) { REPLACEMENT } else { c })
             .collect::<String>()

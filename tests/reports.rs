@@ -202,7 +202,7 @@ fn snapshots(files: &BTreeMap<String, Vec<u8>>) -> BTreeMap<String, String> {
 fn metrics(json: &str) -> String {
     let file: MetricsFile = serde_json::from_str(json).expect("metrics.json is valid");
     let mut lines = String::new();
-    for metric in &file.metrics {
+    for metric in file.metrics.iter() {
         let scope = serde_json::to_value(&metric.scope).expect("a scope");
         let scope = scope.as_object().expect("an object");
         let scope: Vec<String> = scope

@@ -1,5 +1,7 @@
 //! `metrics.json`, version 1: every headline number with its unit, basis and evidence.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 
 use crate::manifest::Tool;
@@ -13,7 +15,7 @@ pub const VERSION: u32 = 1;
 /// The metrics of one bundle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "json-schema", derive(JsonSchema))]
-pub struct MetricsFile {
+pub struct MetricsFile<'a> {
     /// Always 1.
     pub version: u32,
     /// Name of the bundle.
@@ -21,7 +23,7 @@ pub struct MetricsFile {
     /// The program that computed them.
     pub generator: Tool,
     /// All metrics, in report order.
-    pub metrics: Vec<Metric>,
+    pub metrics: Cow<'a, [Metric]>,
 }
 
 /// One number, or the reason why there is none.

@@ -1,5 +1,7 @@
 //! Texts from the data in files that both programs write.
 
+use std::borrow::Cow;
+
 /// Whether a character is a control character, reorders the text around it, or is no character at all.
 #[inline]
 pub fn is_harmful(c: char) -> bool {
@@ -18,8 +20,8 @@ pub fn is_harmful(c: char) -> bool {
 /// JSON in which harmful characters are escaped: a reader gets the name as it was, a terminal does not.
 // Inline, because this crate is not optimized and files have megabytes.
 #[inline]
-pub fn json(text: &str) -> String {
-    let (mut out, mut rest) = (String::with_capacity(text.len()), text);
+pub fn json(text: &str) -> Cow<'_, str> {
+    let (mut out, mut rest) = (String::new(), text);
     let is_escaped = |(_, c): &(usize, char)| is_harmful(*c) && *c != '\n';
     while let Some((at, c)) = rest.char_indices().find(is_escaped) {
         out.push_str(&rest[..at]);
@@ -28,12 +30,15 @@ pub fn json(text: &str) -> String {
         }
         rest = &rest[at + c.len_utf8()..];
     }
-    out + rest
+    if out.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(out + rest)
 }
 
 /// A text as a string of JSON, which is one of YAML and TOML too. Harmful characters are escaped.
 pub fn quoted(text: &str) -> String {
-    json(&serde_json::Value::from(text).to_string())
+    json(&serde_json::Value::from(text).to_string()).into_owned()
 }
 
 /// A text as one word of a shell.

@@ -49,7 +49,7 @@ pub(super) fn json(answer: &Answer) -> String {
         for (name, cell) in answer.columns.iter().zip(row) {
             pairs.push(format!("{}:{}", Json::from(name.as_str()), json_cell(cell)));
         }
-        lines.push(cleaned(&format!("{{{}}}", pairs.join(","))));
+        lines.push(cleaned(&format!("{{{}}}", pairs.join(","))).into_owned());
     }
     format!("[{}]\n", lines.join(",\n"))
 }

@@ -95,7 +95,7 @@ impl Record {
     }
 
     /// The record of a `metrics.json`: one value of each figure. It states neither the GPU nor the workload.
-    pub fn of_metrics(file: &MetricsFile) -> Self {
+    pub fn of_metrics(file: &MetricsFile<'_>) -> Self {
         let mut metrics = Vec::new();
         add(&mut metrics, &file.metrics);
         Self {

@@ -2,6 +2,7 @@
 
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Serialize;
@@ -111,7 +112,11 @@ impl Rendered {
 
     /// A single file of indented JSON.
     fn json(path: &str, value: &impl Serialize) -> Result<Self, RenderError> {
-        let text = text::json(&serde_json::to_string_pretty(value)?) + "\n";
+        let mut text = serde_json::to_string_pretty(value)?;
+        if let Cow::Owned(escaped) = text::json(&text) {
+            text = escaped;
+        }
+        text.push('\n');
         Ok(Self::one(path, text.into_bytes()))
     }
 }

@@ -1,5 +1,7 @@
 //! `metrics.json`: the metrics alone, by the public schema.
 
+use std::borrow::Cow;
+
 use rooflens_schemas::{MetricsFile, metrics::VERSION};
 
 use super::{RenderError, Rendered};
@@ -14,7 +16,7 @@ pub(super) fn render(report: &Report) -> Result<Rendered, RenderError> {
         version: VERSION,
         bundle: report.meta.bundle.clone(),
         generator: report.meta.generator.clone(),
-        metrics: report.metrics.clone(),
+        metrics: Cow::Borrowed(&report.metrics),
     };
     Rendered::json("metrics.json", &file)
 }

@@ -1,7 +1,7 @@
 //! What to do first: the findings that could save most of the run.
 
 use super::confidence::Confidence;
-use super::{HOST, WITH_LAUNCHES, confidence, figures, joint};
+use super::{HOST, WITH_LAUNCHES, confidence, figures, joint, remedies};
 use crate::evidence::Evidence;
 use crate::launching;
 use crate::pauses;
@@ -52,6 +52,8 @@ pub(super) struct Action<'a> {
     later: Vec<(&'a Finding, &'a Gain, &'a StageLine)>,
     /// What an action on kernels of the loop saves of an iteration of each stage, by kernel.
     kernels: StageParts,
+    /// Later actions that its code does, too: one change of the program.
+    included: Vec<Self>,
 }
 
 /// Where an action saves time.
@@ -141,7 +143,31 @@ pub(super) fn first_actions<'a>(
     }
     raise_recurring(evidence, &mut actions);
     add_later(evidence, findings, &mut actions);
-    actions
+    join_changes(evidence, actions)
+}
+
+/// Actions whose code an earlier one has already are part of that one.
+fn join_changes<'a>(evidence: &Evidence<'_>, actions: Vec<Action<'a>>) -> Vec<Action<'a>> {
+    let mut joined: Vec<(Action<'a>, Option<String>)> = Vec::new();
+    for action in actions {
+        let code = remedies::of_action(evidence, &action).snippet(evidence, &action);
+        let same = joined
+            .iter()
+            .position(|(_, earlier)| match (&code, earlier) {
+                (Some(code), Some(earlier)) => remedies::does(earlier, code),
+                _ => false,
+            });
+        match same {
+            Some(place) => joined[place].0.included.push(action),
+            None => joined.push((action, code)),
+        }
+    }
+    joined.into_iter().map(|(action, _)| action).collect()
+}
+
+/// The actions, each with those that its code does, too.
+pub(super) fn changes<'s, 'a>(actions: &'s [Action<'a>]) -> impl Iterator<Item = &'s Action<'a>> {
+    actions.iter().flat_map(Action::changes)
 }
 
 /// What one rule finds in several stages as one action, the one that is expected to save most first.
@@ -265,6 +291,7 @@ impl<'a> Action<'a> {
             more: Vec::new(),
             later: Vec::new(),
             kernels: Vec::new(),
+            included: Vec::new(),
         };
         if let Effect::Run = effect
             && !finding.parts.is_empty()
@@ -282,9 +309,16 @@ impl<'a> Action<'a> {
 
     /// Whether it is what this finding, one of those that actions were made of, says to do.
     pub(super) fn is_of(&self, finding: &Finding) -> bool {
-        let more = self.more.iter().map(|(more, ..)| *more);
-        more.chain([self.finding])
-            .any(|known| std::ptr::eq(known, finding))
+        self.changes().any(|action| {
+            let more = action.more.iter().map(|(more, ..)| *more);
+            more.chain([action.finding])
+                .any(|known| std::ptr::eq(known, finding))
+        })
+    }
+
+    /// The action, and the later ones that its code does, too.
+    pub(super) fn changes(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.included)
     }
 
     /// Whether it names the cause of most of what a general rule finds in the same stage: of the same kind of time, or of
@@ -431,8 +465,19 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// What must hold for it.
+    /// What must hold for it, and for what its code does, too.
     pub(super) fn condition(&self, text: &'static Catalogue) -> String {
+        let mut conditions = self.changes().map(|change| change.own_condition(text));
+        let first = conditions.next().unwrap_or_default();
+        conditions.fold(first, |first, second| {
+            text.line(
+                "summary.conditions",
+                &arguments! { first = first, second = second },
+            )
+        })
+    }
+
+    fn own_condition(&self, text: &'static Catalogue) -> String {
         match &self.finding.root {
             Some(Root {
                 condition: Some(condition),
@@ -449,8 +494,11 @@ impl<'a> Action<'a> {
 
     /// What it saves of the run, in all its stages.
     pub(super) fn saved_of_run(&self) -> Time {
-        let more = self.more.iter().map(|(finding, ..)| finding.weight_ns);
-        self.finding.weight_ns + more.sum::<Time>()
+        let saved = |action: &Self| {
+            let more = action.more.iter().map(|(finding, ..)| finding.weight_ns);
+            action.finding.weight_ns + more.sum::<Time>()
+        };
+        self.changes().map(saved).sum()
     }
 
     /// Other stages of at least this part of the weight of the first; of ranks one.

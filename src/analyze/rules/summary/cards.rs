@@ -38,9 +38,9 @@ fn card(
     let mut snippet = remedy.snippet(evidence, action);
     let mut effort = remedy.effort;
     let shared = snippet.as_deref().and_then(|code| shared(code, earlier));
-    if let (Some(code), Some((number, is_same))) = (&snippet, shared) {
+    if let (Some(code), Some(number)) = (&snippet, shared) {
         effort = Effort::Option;
-        snippet = (!is_same).then(|| remedies::replacing(code, number));
+        snippet = Some(remedies::replacing(code, number));
     }
     let mut facts = Vec::new();
     let mut fact = |key: &str, value: Vec<Inline>| {
@@ -57,27 +57,23 @@ fn card(
         condition = action.condition(text),
     );
     fact("summary.card_saves", vec![saves.into()]);
-    fact("summary.card_why", super::action_line(evidence, action));
+    let why: Vec<Vec<Inline>> = action
+        .changes()
+        .map(|change| super::action_line(evidence, change))
+        .collect();
+    fact("summary.card_why", why.join(&Inline::from(text.space())));
     let risks: Vec<String> = remedy
         .risks
         .iter()
         .map(|risk| text.line(risk.key(), &[]))
         .collect();
-    let cost = match shared {
-        Some((number, true)) => words!(
-            evidence,
-            "summary.card_shared",
-            number = Quantity::count(number as u64),
-            confidence = super::confidence(evidence, action),
-        ),
-        _ => words!(
-            evidence,
-            "summary.card_confidence",
-            effort = text.line(effort.key(), &[]),
-            risks = (!risks.is_empty()).then(|| risks.join(text.comma())),
-            confidence = super::confidence(evidence, action),
-        ),
-    };
+    let cost = words!(
+        evidence,
+        "summary.card_confidence",
+        effort = text.line(effort.key(), &[]),
+        risks = (!risks.is_empty()).then(|| risks.join(text.comma())),
+        confidence = super::confidence(evidence, action),
+    );
     fact("summary.card_effort", vec![cost.into()]);
     fact(
         "summary.card_verify",
@@ -91,16 +87,14 @@ fn card(
     }
 }
 
-/// The last earlier action whose code compiles the same with torch.compile, and whether that call does all that `code` does.
-fn shared(code: &str, earlier: &[ActionCard]) -> Option<(usize, bool)> {
-    let (model, options) = remedies::compiled(code)?;
-    for (place, card) in earlier.iter().enumerate().rev() {
+/// The number of the last earlier action whose code compiles the same with torch.compile.
+fn shared(code: &str, earlier: &[ActionCard]) -> Option<usize> {
+    let (model, _) = remedies::compiled(code)?;
+    let is_same = |card: &ActionCard| {
         let compiled = card.snippet.as_deref().and_then(remedies::compiled);
-        if let Some((_, known)) = compiled.filter(|(compiled, _)| *compiled == model) {
-            return Some((place + 1, options.is_empty() || options == known));
-        }
-    }
-    None
+        compiled.is_some_and(|(compiled, _)| compiled == model)
+    };
+    earlier.iter().rposition(is_same).map(|place| place + 1)
 }
 
 /// What to measure again, and what should come out.

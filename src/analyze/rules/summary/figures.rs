@@ -2,7 +2,7 @@
 
 use rooflens_schemas::StageKind;
 
-use super::actions::{Action, Effect};
+use super::actions::{Action, Effect, changes};
 use super::conclusion;
 use super::joint;
 use super::whole::{self, Kind, Whole};
@@ -75,7 +75,7 @@ fn of_step(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Figure> {
 /// Whether an action saves more than a part of each iteration.
 fn is_on_loop(actions: &[Action<'_>]) -> bool {
     let is_of_stage = |action: &Action<'_>| matches!(action.effect, Effect::Stage(_));
-    !actions.iter().all(is_of_stage)
+    !changes(actions).all(is_of_stage)
 }
 
 /// Whether the time of the loop is that of the profiled one without what the profiler adds.
@@ -131,9 +131,7 @@ fn of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<Figure> {
 
 /// The measured loop now, after the first action, the first two, and so on.
 pub(super) fn loop_times(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Vec<Time> {
-    let wholes = actions
-        .iter()
-        .filter(|action| matches!(action.effect, Effect::Run));
+    let wholes = changes(actions).filter(|action| matches!(action.effect, Effect::Run));
     let now = wholes.fold(evidence.loop_time(), |most, action| {
         most.max(action.gain.of_ns)
     });
@@ -167,7 +165,7 @@ fn least_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
 /// the stages in it.
 fn saved_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
     let mut saved = saved_of_stages(evidence, actions);
-    for action in actions {
+    for action in changes(actions) {
         if !matches!(action.effect, Effect::Stage(_)) {
             let in_stages = saved_of_stages(evidence, std::slice::from_ref(action));
             saved += (action.gain.saved_ns - in_stages).max(Time::ZERO);
@@ -195,8 +193,7 @@ fn saved_of_stages(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
 /// The longest stages in their order; of several ranks that of an action, or else the slowest.
 fn shown<'a>(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Vec<&'a StageLine> {
     let mut slowest = whole::one_rank(evidence, |stage| {
-        let mut actions = actions.iter();
-        actions.any(|action| action.saving_of(stage).is_some())
+        changes(actions).any(|action| action.saving_of(stage).is_some())
     });
     let mut totals: Vec<Time> = slowest.iter().map(|stage| stage.total()).collect();
     totals.arrange_by(|a, b| b.total_cmp(a));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::actions::Action;
+use super::actions::{Action, changes};
 use crate::pauses;
 use crate::stage::StageLine;
 use rooflens_analysis::operators::chains::ChainKind;
@@ -148,7 +148,7 @@ pub(super) struct SavedParts {
 /// The same by what is saved.
 pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedParts {
     let mut saved = Saved::default();
-    for action in actions {
+    for action in changes(actions) {
         saved.add(stage, action, actions);
     }
     let idle = saved.idle + saved.waits.min(stage.waits);
@@ -156,9 +156,9 @@ pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedPar
     let work = saved.work(stage.work()).min(stage.work());
     let work = work.min(saved.sum - idle);
     // Kernels that go need no launches.
-    let has_shorter = actions.iter().any(|action| action.finding.id == SHORTER);
+    let has_shorter = changes(actions).any(|action| action.finding.id == SHORTER);
     let keeps_launches = (work == Time::ZERO || has_shorter)
-        && actions.iter().all(|action| keeps_launches(stage, action));
+        && changes(actions).all(|action| keeps_launches(stage, action));
     let idle = match keeps_launches {
         true => idle.min((stage.reference() - stage.issuing - work).max(saved.longest - work)),
         false => idle,

@@ -223,6 +223,12 @@ impl Leaf {
     }
 
     fn is_of_action(&self, evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
+        action
+            .changes()
+            .any(|change| self.is_of_change(evidence, change))
+    }
+
+    fn is_of_change(&self, evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
         let is_of_stage = |stage: &StageLine| {
             let of_loop = action.saved_kernels(stage);
             let saving = action.saving_of(stage);

@@ -309,6 +309,16 @@ pub(super) fn compiled(code: &str) -> Option<(&str, &str)> {
     Some(arguments.split_once(", ").unwrap_or((arguments, "")))
 }
 
+/// Whether code does what later code does with torch.compile.
+pub(super) fn does(code: &str, later: &str) -> bool {
+    match (compiled(code), compiled(later)) {
+        (Some((model, options)), Some((later, asked))) => {
+            model == later && (asked.is_empty() || asked == options)
+        }
+        _ => false,
+    }
+}
+
 /// The code with another comment on the call of torch.compile that it replaces.
 pub(super) fn replacing(code: &str, number: usize) -> String {
     let code = code.strip_prefix(CHANGED).unwrap_or(code);
@@ -329,6 +339,16 @@ mod tests {
                 assert!(is_fit, "{}: {line}", remedy.rule);
             }
         }
+    }
+
+    #[test]
+    fn a_call_with_graphs_compiles_and_not_the_reverse() {
+        assert!(does(GRAPHS, COMPILE));
+        assert!(does(GRAPHS, GRAPHS));
+        assert!(!does(COMPILE, GRAPHS));
+        // The method of a model is not the model.
+        assert!(!does(GRAPHS_WITH_CACHE, COMPILE));
+        assert!(!does(LOADER, COMPILE));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::actions::{Action, Effect};
+use super::actions::{Action, Effect, changes};
 use super::figures::{self, Request};
 use super::joint;
 use crate::evidence::Evidence;
@@ -57,8 +57,7 @@ impl<'a> Whole<'a> {
     /// None without stages.
     pub(super) fn new(evidence: &'a Evidence<'_>, actions: &[Action<'_>]) -> Option<Self> {
         let shown = one_rank(evidence, |stage| {
-            let mut actions = actions.iter();
-            actions.any(|action| action.saving_of(stage).is_some())
+            changes(actions).any(|action| action.saving_of(stage).is_some())
         });
         let request = Request::new(evidence, &shown);
         let is_of_request = |action: &Action<'_>| {
@@ -67,7 +66,7 @@ impl<'a> Whole<'a> {
                 .is_some_and(|request| request.is_of_first(action));
             matches!(action.effect, Effect::Stage(_)) || is_of_first
         };
-        let is_of_iterations = actions.iter().all(is_of_request);
+        let is_of_iterations = changes(actions).all(is_of_request);
         let counts = shown.iter().map(|stage| stage.counted);
         let first = counts.clone().next()?;
         let is_even = counts.clone().all(|count| count == first);
@@ -309,9 +308,22 @@ fn weights(
     actions: &[Action<'_>],
 ) -> BTreeMap<usize, Time> {
     let mut weights = BTreeMap::new();
-    let Some(action) = actions.last() else {
-        return weights;
-    };
+    for change in actions.last().into_iter().flat_map(Action::changes) {
+        for (class, weight) in weights_of(evidence, stage, change, actions) {
+            *weights.entry(class).or_default() += weight;
+        }
+    }
+    weights
+}
+
+/// The same of one of the changes that an action is.
+fn weights_of(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    action: &Action<'_>,
+    actions: &[Action<'_>],
+) -> BTreeMap<usize, Time> {
+    let mut weights = BTreeMap::new();
     let saving = action.saving_with(stage, actions);
     let of_finding = saving.map_or(&[][..], |(finding, _)| &finding.parts);
     for (part, saved) in action.saved_kernels(stage).iter().chain(of_finding) {

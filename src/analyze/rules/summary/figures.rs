@@ -364,6 +364,7 @@ impl<'a> Request<'a> {
                 _ => Some(
                     excluded
                         .iter()
+                        .take(timed.repeats as usize)
                         .map(|time| time.time() - series.typical())
                         .sum(),
                 ),

@@ -462,7 +462,8 @@ fn stages_that_overlap_make_no_longer_step() {
 }
 
 /// A request is a prefill of 1000 µs and four decode ranges of 950: 4800 µs, as the run has four for each prefill. The
-/// capture program excluded a decode range of 3000 µs: the first request takes 2050 µs more.
+/// capture program excluded a decode range of 3000 µs: the first request takes 2050 µs more. Of five excluded ranges the first
+/// four are of that request: 2050 + 3 · 1000 µs more, and not 4000 of a second request.
 #[test]
 fn each_range_of_decode_counts_in_a_request() {
     let mut text = String::new();
@@ -478,13 +479,18 @@ fn each_range_of_decode_counts_in_a_request() {
     add_repeats(&mut session, ("prefill", "baseline"), None, &[1_000_000]);
     add_repeats(&mut session, ("decode", "baseline"), None, &[950_000; 4]);
     let [baseline, decode] = ["baseline", "decode"].map(|text| session.intern(text));
-    session.excluded_repeats = vec![(baseline, decode, vec![Ns(3_000_000)])];
-    with_results(&session, |context| {
-        let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
-        let content = summary(&evidence, &[]);
-        let tiles = column(&content, "summary_tiles", "value");
-        assert_eq!(tiles[..2], ["4800000", "6850000"]);
-    });
+    let mut tiles = |excluded: &[i64]| {
+        let times = excluded.iter().copied().map(Ns).collect();
+        session.excluded_repeats = vec![(baseline, decode, times)];
+        with_results(&session, |context| {
+            let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
+            let content = summary(&evidence, &[]);
+            column(&content, "summary_tiles", "value")[..2].to_vec()
+        })
+    };
+    assert_eq!(tiles(&[3_000_000]), ["4800000", "6850000"]);
+    let of_two = [3_000_000, 1_950_000, 1_950_000, 1_950_000, 4_950_000];
+    assert_eq!(tiles(&of_two), ["4800000", "9850000"]);
 }
 
 /// Of 1000 ns, kernels that can be fused take 400: chains of a normalization are 220 of them. What saves 400 comes first and

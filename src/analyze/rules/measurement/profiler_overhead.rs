@@ -10,7 +10,7 @@ use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Finding, Inline, Quantity, Severity};
 use rooflens_session::Ns;
 use rooflens_stats::median;
-use rooflens_units::{Ratio, Time};
+use rooflens_units::{Count, Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "profiler-overhead",
@@ -90,6 +90,18 @@ fn warm(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Vec<Ns>
     warm
 }
 
+/// Warm iterations of a stage, where their median is another than that of all.
+pub(crate) fn only_warm(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count> {
+    let warm = warm(evidence, stage, evidence.idle(stage.key())?);
+    let time = median_time(warm.iter().copied())?;
+    (!is_alike(stage, time)).then_some(Count(warm.len() as f64))
+}
+
+/// Whether the median of warm iterations is that of all iterations, which tables show.
+fn is_alike(stage: &StageLine, warm: Time) -> bool {
+    (stage.time - warm).abs() <= warm * ALIKE
+}
+
 /// Starts of the steps of a stage that are much longer than the median step.
 fn slow_steps(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Ns> {
     let mut starts = Vec::new();
@@ -112,9 +124,8 @@ fn draft(
     unprofiled: Time,
     (warm_time, warm): (Time, usize),
 ) -> Option<Draft> {
-    // The median of all iterations, which tables show, unless set-up is part of it.
-    let is_warm = (stage.time - warm_time).abs() <= warm_time * ALIKE;
-    let (profiled, warm) = match is_warm {
+    // The median of all iterations, unless set-up is part of it.
+    let (profiled, warm) = match is_alike(stage, warm_time) {
         true => (stage.time, None),
         false => (warm_time, Some(Quantity::count(warm as u64))),
     };

@@ -3,6 +3,7 @@
 
 use super::actions::{Action, Effect};
 use crate::evidence::Evidence;
+use crate::measurement::profiler_overhead;
 use crate::measurement::repeat_outliers::is_far;
 use crate::stage::StageLine;
 use crate::{imbalances, pauses};
@@ -89,7 +90,8 @@ fn of_stage(
             say!(evidence, "summary.measured", count = count),
         ),
         Some(repeats) if is_idle => {
-            let level = match count.min(repeats) >= ITERATIONS && is_narrow {
+            let warm = profiler_overhead::only_warm(evidence, stage);
+            let level = match warm.unwrap_or(count).min(repeats) >= ITERATIONS && is_narrow {
                 true => Confidence::High,
                 false => Confidence::Medium,
             };
@@ -97,6 +99,7 @@ fn of_stage(
                 evidence,
                 "summary.capped",
                 count = count,
+                warm = warm,
                 repeats = repeats,
                 within = within
             );

@@ -1,6 +1,6 @@
 //! One bar for what is waited for now, one after the actions, one for the hardware limit: in milliseconds, to scale.
 
-use super::conclusion::name_of;
+use super::tiles::name_with_rank;
 use super::whole::{IDLE, Whole};
 use crate::evidence::Evidence;
 use rooflens_analysis::engine::classify::ClassGroup;
@@ -77,7 +77,7 @@ pub(super) fn bars(evidence: &Evidence<'_>, whole: &Whole<'_>) -> (Chart, Vec<Ba
             }
         }
     }
-    let name = name_of(evidence, whole);
+    let name = name_with_rank(evidence, whole);
     let idle = whole.bars.first().map(|classes| classes[IDLE]);
     let idle = idle.filter(|idle| *idle >= whole.now * IDLE_SHARE);
     let chart = Chart {

@@ -5,6 +5,7 @@ use rooflens_schemas::StageKind;
 use super::actions::{Action, Effect, changes};
 use super::conclusion;
 use super::joint;
+use super::tiles;
 use super::whole::{self, Kind, Whole};
 use crate::evidence::Evidence;
 use crate::launching;
@@ -64,7 +65,12 @@ fn of_step(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Figure> {
     let is_profiled = |(stage, _): &(&StageLine, f64)| stage.unprofiled.is_none();
     let profiled = whole.stages.iter().any(is_profiled).then_some("");
     Some(Figure {
-        label: words!(evidence, "summary.step", profiled = profiled),
+        label: words!(
+            evidence,
+            "summary.step",
+            rank = tiles::rank_of_step(evidence, whole).map(|rank| rank.to_string()),
+            profiled = profiled
+        ),
         is_time: true,
         now: whole.now.into(),
         after: quantities(&whole.after),

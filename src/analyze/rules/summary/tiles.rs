@@ -29,19 +29,35 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
         });
     }
     if let Some(rank) = only_rank(evidence, whole) {
-        let rank = words!(evidence, "summary.of_rank", rank = rank.to_string());
-        for tile in &mut tiles[first_of_rank..] {
-            let name = tile.label.as_str();
-            tile.label = words!(
-                evidence,
-                "summary.tile_of",
-                name = name,
-                stage = rank.as_str()
-            );
+        for (place, tile) in tiles.iter_mut().enumerate() {
+            let is_time_of_step = place == 0 && whole.kind == Kind::Step;
+            if is_time_of_step || place >= first_of_rank {
+                tile.label = of_rank(evidence, &tile.label, rank);
+            }
         }
     }
     tiles.extend(memory(evidence));
     tiles
+}
+
+fn of_rank(evidence: &Evidence<'_>, name: &str, rank: u32) -> String {
+    let rank = words!(evidence, "summary.of_rank", rank = rank.to_string());
+    words!(evidence, "summary.tile_of", name = name, stage = rank)
+}
+
+/// The name of what is waited for, of a step with its rank. Stages that are the whole have the rank in their names.
+pub(super) fn name_with_rank(evidence: &Evidence<'_>, whole: &Whole<'_>) -> String {
+    words!(
+        evidence,
+        "summary.with_rank",
+        name = name_of(evidence, whole),
+        rank = rank_of_step(evidence, whole).map(|rank| rank.to_string()),
+    )
+}
+
+/// The rank of all figures of a step.
+pub(super) fn rank_of_step(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<u32> {
+    only_rank(evidence, whole).filter(|_| whole.kind == Kind::Step)
 }
 
 /// The rank that all figures are of, where the run has several.

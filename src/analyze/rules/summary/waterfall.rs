@@ -3,7 +3,6 @@
 //! All bars are shares of the time. So the first, the time that the work takes at the specified peak, is the utilization
 //! itself, and the longest cause is the largest loss.
 
-use super::conclusion::name_of;
 use super::figures;
 use super::tiles::{self, Peak};
 use super::whole::{Classes, IDLE, Kind, Whole, classes_of_stage};
@@ -111,7 +110,7 @@ fn of_whole(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Descent> {
     Descent::new(
         evidence,
         (
-            name_of(evidence, whole),
+            tiles::name_with_rank(evidence, whole),
             evidence.text.line(figure, &[]),
             peak,
         ),

@@ -58,21 +58,27 @@ pub(super) fn conclusion(
     ))
 }
 
-/// The action with the largest part of the factor, weighted by confidence as their order is.
+/// The action with the largest part of the factor, weighted by confidence as their order is: the first one, which the page
+/// names first, unless a later one saves more by both.
 fn largest_action<'a, 'b>(
     evidence: &Evidence<'_>,
     whole: &Whole<'_>,
     actions: &'a [Action<'b>],
 ) -> Option<&'a Action<'b>> {
-    let (mut most, mut largest) = (Time::ZERO, actions.first());
-    for (action, saved) in whole.saved_by_each(actions) {
+    let mut saved_by_each = whole.saved_by_each(actions);
+    let (mut largest, of_first) = saved_by_each.next()?;
+    let expected = |action: &Action<'_>, saved: Time| {
         let (confidence, _) = confidence::of_action(evidence, action);
-        let expected = saved * confidence.weight();
-        if expected > most {
-            (most, largest) = (expected, Some(action));
+        saved * confidence.weight()
+    };
+    let mut most = expected(largest, of_first);
+    for (action, saved) in saved_by_each {
+        let expected = expected(action, saved);
+        if expected > most && saved > of_first {
+            (most, largest) = (expected, action);
         }
     }
-    largest
+    Some(largest)
 }
 
 /// What an action removes.

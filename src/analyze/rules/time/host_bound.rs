@@ -9,7 +9,7 @@ use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::{StageLine, Workload, workload};
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::idle::line::OCCURS;
-use rooflens_analysis::time::idle::{Cause, Source, StageIdle};
+use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
 use rooflens_document::{Finding, Inline};
 use rooflens_schemas::ranges::DATA_LOADER;
 use rooflens_session::{Ns, StrId};
@@ -27,6 +27,9 @@ const SHARE: Ratio = Ratio(0.05);
 
 /// Part of the host code of the longest gaps in the data loader from which on it is the cause.
 const LOADER: Ratio = Ratio(0.5);
+
+/// Part of the host code in which compiled functions are entered, from which on that is the cause.
+const ENTERS: Ratio = Ratio(0.5);
 
 /// Part of the host code from which on a loader, a range or a function is all of it.
 const WHOLE: Ratio = Ratio(0.9);
@@ -79,6 +82,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     let is_code = !is_blocked(idle);
     let loader = in_loader(evidence, idle).filter(|share| is_code && *share >= LOADER);
     let place = is_code.then(|| place(evidence, stage, idle)).flatten();
+    let is_launched = is_code && is_many(evidence, stage, idle);
+    let entry = is_code.then(|| entry(evidence, stage, idle)).flatten();
+    let entry = entry.filter(|_| loader.is_none() && !is_launched);
     let arguments = arguments! {
         idle = idles,
         does = match is_code {
@@ -89,6 +95,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         calls = os_calls(evidence, idle),
         off_cpu = part(off_cpu),
         loader = loader,
+        entry = entry,
         place = place.map(|place| Inline::code(evidence.session.text(place.source.name()))),
         caller = place
             .and_then(|place| caller(evidence, place.source))
@@ -96,9 +103,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         covers = place.map(|place| place.share),
         sampled = evidence.sampled(idle),
     };
-    let is_launched = is_code && is_many(evidence, stage, idle);
     // The action names a part: it saves no more than that.
-    let named = loader.or(place.filter(|_| !is_launched).map(|place| place.share));
+    let place_share = place.filter(|_| !is_launched).map(|place| place.share);
+    let named = loader.or(entry).or(place_share);
     let saved = saved * named.filter(|share| *share < WHOLE).unwrap_or(Ratio::ONE);
     let bound = (saved, stage.unprofiled_idle(saved));
     let finding = Finding {
@@ -119,6 +126,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         return Some(draft.advice(advice).known_cause(Some(root)));
     }
     let draft = match place {
+        _ if entry.is_some() => draft
+            .root("root_cause_entry", "root_action_entry")
+            .only_if("root_if_entry"),
         Some(_) if !is_launched => draft.root("root_cause_place", "root_action_place"),
         _ if !is_code => draft
             .root("root_cause_blocked", "root_action_blocked")
@@ -136,6 +146,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         _ => draft.cause_if(is_launched),
     };
     let is_training = workload(stage.kind) == Workload::Training;
+    if entry.is_some() {
+        return Some(draft.advice("advice_entry"));
+    }
     Some(if system > code.max(off_cpu) {
         draft.advice(if is_training {
             "advice_system"
@@ -183,6 +196,38 @@ fn place(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     let passes = std::iter::once(idle).chain(known::others(evidence, stage));
     let mut places = passes.filter_map(|idle| known::place(&[&idle.sources], of_stage));
     places.next()
+}
+
+/// Operators of PyTorch that check the guards of a compiled function and enter it.
+const ENTRIES: [&str; 4] = [
+    "TorchDynamo Cache Lookup",
+    "Torch-Compiled Region",
+    "CompiledFunction",
+    "## Call CompiledFxGraph",
+];
+
+/// The part of the host code of a stage in which compiled functions are entered, where it is most of it: in its pass, or in
+/// another one that recorded operators.
+fn entry(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Ratio> {
+    let is_entry = |source: &Source| {
+        let is_operator = matches!(source, Source::Operator(_));
+        let name = evidence.session.text(source.name());
+        is_operator && ENTRIES.iter().any(|entry| name.starts_with(entry))
+    };
+    let share = |idle: &StageIdle| {
+        let code = idle.sources.of(Activity::HostCode)?;
+        let (mut of_entries, mut whole) = (Ns::ZERO, Ns::ZERO);
+        for source in &code.sources {
+            whole += source.time;
+            if source.path.iter().any(is_entry) {
+                of_entries += source.time;
+            }
+        }
+        Some(Ratio::of(of_entries.time(), whole.max(Ns(1)).time()))
+    };
+    let passes = std::iter::once(idle).chain(known::others(evidence, stage));
+    let mut shares = passes.filter_map(share);
+    shares.find(|share| *share >= ENTERS)
 }
 
 /// The function of Python that calls an operator, where a pass recorded stacks.

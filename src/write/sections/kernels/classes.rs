@@ -1,12 +1,14 @@
 //! What kind of work each stage is made of.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use rooflens_schemas::{Metric, Scope, Unit};
 
 use super::tables::number;
 use crate::Context;
 use crate::{class_color, is_same, is_slowest};
+use rooflens_analysis::counters::ncu::bound::Bound;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::kernels::matmul::roof::Bound as ProductBound;
 use rooflens_analysis::kernels::matmul::stages::StageProducts;
@@ -155,6 +157,10 @@ fn kernel_rows(context: &Context<'_>, work: &[StageWork]) -> Dataset {
 /// Share of its roofline from which on a kernel with known sizes is bound by what the roofline says.
 pub const NEAR: Ratio = Ratio(0.5);
 
+/// Share of the time of a kernel in launches of one bound class from which on the kernel has it: a launch of one grid says
+/// nothing about the others.
+const MOST: Ratio = Ratio(0.5);
+
 /// What bounds a kernel of a stage, by its counters or else its sizes, and its roofline time as a share of its time.
 pub fn bound_of_kernel(
     context: &Context<'_>,
@@ -165,29 +171,49 @@ pub fn bound_of_kernel(
     let gemms = results.gemm().map_or(&[][..], Vec::as_slice);
     let attention = results.attention().map_or(&[][..], Vec::as_slice);
     let of_stage = |products: &&StageProducts| is_same(&products.summary, &work.summary);
+    let (mut classes, mut counted) = (BTreeMap::<&str, Time>::new(), BTreeSet::new());
+    let workload = results.workload().ok();
+    let stages = workload.map_or(&[][..], |workload| &workload.stages);
+    let stage = stages
+        .iter()
+        .find(|stage| is_same(&stage.summary, &work.summary));
+    let works = stage.into_iter().flat_map(|stage| &stage.works);
+    for launches in works.filter(|launches| launches.kernel == kernel) {
+        let bound = launches.bound(context.options.classifier).label();
+        *classes.entry(bound).or_default() += launches.time.time();
+        counted.insert(launches.grid);
+    }
     let products = gemms.iter().chain(attention).filter(of_stage);
     let groups = products.flat_map(|products| &products.groups);
-    let mut of_kernel = groups.filter(|group| group.kernel == kernel);
-    let (mut time, mut least, mut bound) = (Ns::ZERO, Some(Time::ZERO), None);
-    for group in of_kernel.by_ref() {
+    let (mut time, mut least) = (Ns::ZERO, Some(Time::ZERO));
+    for group in groups.filter(|group| group.kernel == kernel) {
         time += group.sum.time;
         least = least.zip(group.sum.least).map(|(sum, least)| sum + least);
-        bound = bound.or(group.sum.bound().map(|bound| match bound {
-            ProductBound::Compute => "compute-bound",
-            ProductBound::Memory => "memory-bound",
-        }));
+        let of_group = group.sum.time.time();
+        let is_near = group
+            .sum
+            .least
+            .is_some_and(|least| least >= of_group * NEAR);
+        if let Some(bound) = group
+            .sum
+            .bound()
+            .filter(|_| is_near && !counted.contains(&group.grid))
+        {
+            let bound = match bound {
+                ProductBound::Compute => Bound::Compute,
+                ProductBound::Memory => Bound::Dram,
+            };
+            *classes.entry(bound.label()).or_default() += of_group;
+        }
     }
     let share = least.filter(|_| time > Ns::ZERO);
     let share = share.map(|least| Ratio::of(least, time.time()));
-    let bound = bound.filter(|_| share >= Some(NEAR));
-    let counted = results.workload().ok().and_then(|workload| {
-        let mut stages = workload.stages.iter();
-        let stage = stages.find(|stage| is_same(&stage.summary, &work.summary))?;
-        let works = stage.works.iter().filter(|work| work.kernel == kernel);
-        let longest = works.max_by_key(|work| work.time)?;
-        Some(longest.bound(context.options.classifier).label())
-    });
-    (counted.or(bound), share)
+    let mut kernels = work.kernels.iter();
+    let whole = kernels.find(|(row, ..)| *row == kernel);
+    let most = classes.into_iter().max_by(|a, b| a.1.total_cmp(&b.1));
+    let is_most =
+        |(_, time): &(&str, Time)| whole.is_some_and(|(.., whole)| *time >= whole.time() * MOST);
+    (most.filter(is_most).map(|(bound, _)| bound), share)
 }
 
 /// The kernels with the most time of each stage, in measured iterations alone: set-up is no part of what is to be sped up.

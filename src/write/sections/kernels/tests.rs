@@ -8,6 +8,7 @@ use super::*;
 use crate::testing::{self, column, dataset, english, show_keys};
 use rooflens_analysis::engine::facts::{Exclusion, Facts, Stage, StageInstance};
 use rooflens_analysis::engine::stage_stats::summarize;
+use rooflens_analysis::testing::represent::{self, launch};
 use rooflens_analysis::testing::trace;
 use rooflens_analysis::{Options, Results};
 use rooflens_document::Cell;
@@ -209,4 +210,23 @@ fn nothing_to_show_is_said() {
     let missing = kernels(&Session::default()).unwrap_err();
     assert_eq!(missing.0, "missing.gpu_work");
     assert_eq!(kernels(&trace("stream 7: gemm 0..1")), Ok(1));
+}
+
+/// 250 ns of `add` have the counters of a launch on their grid or a near one. A launch on another grid has none: of 450 ns they
+/// are most, of 550 they are not.
+#[test]
+fn a_kernel_has_the_class_of_most_of_its_time() {
+    let bound = |more: std::ops::Range<i64>| {
+        let mut session = represent::session();
+        let add = "void ns::add<(bool)1>(T1)";
+        launch(&mut session, PassId(1), add, [2000, 640, 1], more);
+        let facts = Facts::new(&session);
+        let content = content_of(&session, &facts);
+        let kernels = dataset(&content, "stage_kernels");
+        let mut names = column(kernels, "short").into_iter();
+        let add = names.position(|name| name.plain() == "add").unwrap();
+        column(kernels, "bound")[add].plain()
+    };
+    assert_eq!(bound(1300..1500), "unknown");
+    assert_eq!(bound(1300..1600), "");
 }

@@ -222,6 +222,7 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
             .groups
             .iter()
             .any(|group| group.sum.helpers > Ns::ZERO);
+        let reduce = has_helpers.then_some("");
         let (columns, caption) = match (stage.known, lost) {
             (Ns(1..), Some(lost)) => (
                 &columns_with_sizes[..],
@@ -231,6 +232,7 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
                     stage = label,
                     lost = lost,
                     time = time,
+                    reduce = reduce,
                     roofs = roofs
                 ),
             ),
@@ -245,6 +247,7 @@ fn views(context: &Context<'_>, shown: &[StageProducts]) -> Vec<Block> {
                     "gemm.by_time",
                     stage = label,
                     time = time,
+                    reduce = reduce,
                     roofs = roofs
                 ),
             ),

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use rooflens_schemas::Unit;
 
-use super::charts::{ceilings, labels, told_apart};
+use super::charts::{ceilings, labels};
 use crate::headline::of_baseline;
 use crate::kernels::NEAR;
 use crate::{Context, class_color, is_same, is_slowest, ncu_kernels};
@@ -31,6 +31,9 @@ const SHOWN_STAGES: usize = 5;
 /// Share of the GPU time of its stage from which on a kernel has a mark.
 const LEAST: Ratio = Ratio(0.005);
 
+/// Share of the time of a kernel from which on a mark is all of it.
+const WHOLE: Ratio = Ratio(0.995);
+
 /// Share of the GPU time of all stages from which on a stage is shown.
 const LEAST_STAGE: Ratio = Ratio(0.01);
 
@@ -51,7 +54,7 @@ const CLASSES: [Color; 9] = [
 struct Shown<'a> {
     label: String,
     work: &'a StageWork,
-    marks: Vec<(String, Point)>,
+    marks: Vec<Point>,
     /// Time by class, in the order of [`CLASSES`].
     classes: [Time; CLASSES.len()],
     /// Time of kernels with marks by counters, and by sizes.
@@ -134,10 +137,8 @@ fn shown<'a>(context: &Context<'a>, work: &'a StageWork) -> Shown<'a> {
     let known: Time = stage.classes.iter().copied().sum();
     let rest = (stage.total() - known).max(Time::ZERO);
     stage.classes[CLASSES.len() - 1] += rest;
-    stage.marks.retain(|(_, point)| point.weight >= LEAST);
-    stage
-        .marks
-        .arrange_by(|a, b| b.1.weight.total_cmp(&a.1.weight));
+    stage.marks.retain(|point| point.weight >= LEAST);
+    stage.marks.arrange_by(|a, b| b.weight.total_cmp(&a.weight));
     stage.marks.truncate(SHOWN);
     stage
 }
@@ -180,7 +181,7 @@ impl Shown<'_> {
             let weight = Ratio::of(time, self.total());
             self.mark(
                 context,
-                (kernel.kernel, kernel.grid),
+                (kernel.kernel, kernel.grid, None),
                 Point {
                     label: String::new(),
                     x: x.0,
@@ -204,11 +205,12 @@ impl Shown<'_> {
         if let (Some(x), Some(y)) = (sum.intensity(), sum.rate()) {
             self.by_sizes += time;
             let class = context.facts.identities[group.kernel.index()].class;
+            let sizes = group.gemm().map(|gemm| gemm.to_string());
             // The kernel alone, as tables of kernels have it.
             let weight = Ratio::of(time - sum.helpers.time(), self.total());
             self.mark(
                 context,
-                (group.kernel, group.grid),
+                (group.kernel, group.grid, sizes),
                 Point {
                     label: String::new(),
                     x: x.0,
@@ -221,32 +223,34 @@ impl Shown<'_> {
         }
     }
 
-    fn mark(&mut self, context: &Context<'_>, (kernel, grid): (KernelId, Dim3), mut point: Point) {
-        let label = context.facts.identities[kernel.index()].short.clone();
+    /// With its grid or sizes where it is a part of the launches of its kernel.
+    fn mark(
+        &mut self,
+        context: &Context<'_>,
+        (kernel, grid, sizes): (KernelId, Dim3, Option<String>),
+        mut point: Point,
+    ) {
+        let mut kernels = self.work.kernels.iter();
+        let whole = kernels.find(|(row, ..)| *row == kernel);
+        let whole = whole.map(|(.., time)| Ratio::of(time.time(), self.total()));
+        let is_part = whole.is_some_and(|whole| point.weight < whole * WHOLE);
+        let grid = sizes.is_none().then(|| grid.to_string());
         point.label = words!(
             context,
             "roofline.page.mark",
-            kernel = label,
-            stage = self.label.as_str()
+            kernel = context.facts.identities[kernel.index()].short.as_str(),
+            stage = self.label.as_str(),
+            grid = grid.filter(|_| is_part),
+            sizes = sizes.filter(|_| is_part),
         );
-        self.marks.push((grid.to_string(), point));
+        self.marks.push(point);
     }
 }
 
 /// The marks under the roofs; none without marks.
 fn chart(context: &Context<'_>, stages: &[Shown<'_>]) -> Option<Chart> {
-    let marks = stages
-        .iter()
-        .flat_map(|stage| stage.marks.clone())
-        .collect();
-    let mut points = told_apart(marks, |grid, kernel| {
-        words!(
-            context,
-            "roofline.of_grid",
-            kernel = kernel,
-            grid = grid.as_str()
-        )
-    });
+    let marks = stages.iter().flat_map(|stage| stage.marks.clone());
+    let mut points: Vec<Point> = marks.collect();
     for stage in stages {
         points.extend(of_model(context, stage));
     }

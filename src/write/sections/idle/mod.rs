@@ -31,7 +31,7 @@ pub(super) static SECTION: Section = Section { id: "idle", show };
 /// Share of launching in a stage's time from which on the text says what it consists of.
 const WORTH_SAYING: Ratio = Ratio(0.1);
 
-/// Difference of the idle share of all iterations and that of the median one from which on both are said.
+/// Difference of times, as a share of a stage, up to which two stages are one.
 const DIFFERS: Ratio = Ratio(0.01);
 
 /// Share of a stage's time from which on its idle time stands in the report.
@@ -151,20 +151,17 @@ const fn part_of_time(verdict: Verdict) -> &'static str {
 
 /// The largest part of a stage's time, and what its launching consists of where it is worth it.
 fn verdict(context: &Context<'_>, line: &StageIdle) -> Vec<Inline> {
-    let (verdict, share) = line.verdict();
+    let (verdict, _) = line.verdict();
     let (launching, calls) = (line.of(Cause::Launching), line.launching_in_calls);
     let part = |time: Ns| Ratio::of(time, launching.max(Ns(1)));
     let worth_saying = line.share(launching) >= WORTH_SAYING;
     let idle = line.share(line.idle());
-    let median = line.summary.busy_share.rest() - line.other_work();
     say!(
         context,
         "idle.verdict",
         stage = Inline::strong(line.label(context)),
         part = context.text.line(part_of_time(verdict), &[]),
-        share = share,
         idle = idle,
-        median = ((idle - median).abs() >= DIFFERS).then_some(median),
         calls = worth_saying.then(|| part(calls)),
         between = part(launching - calls),
     )

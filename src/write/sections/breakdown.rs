@@ -25,6 +25,9 @@ pub(super) static SECTION: Section = Section {
 const SHOWN_STAGES: usize = 8;
 const SHOWN_PARTS: usize = 20;
 
+/// Times of phases ÷ that of their stage up to which they are taken to follow each other.
+const OVERLAP: f64 = 1.01;
+
 /// GEMMs of both kinds.
 const PRODUCTS: &str = "matrix products, convolutions";
 
@@ -38,6 +41,8 @@ struct Breakdown {
     /// Profiled time of all measured iterations.
     total: Time,
     unprofiled: bool,
+    /// Whether it is a phase of the stage before it.
+    is_phase: bool,
     /// What parts are called.
     names: [(Color, &'static str); 3],
     /// Busy time by class, that of other stages and iterations and, last, idle time.
@@ -114,10 +119,31 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let outermost = times
         .of_primary()
         .filter(|stage| stage.summary.is_outermost(context.facts));
-    let breakdowns: Vec<Breakdown> = outermost
-        .map(|stage| breakdown(context, stage))
-        .take(SHOWN_STAGES)
-        .collect();
+    let mut breakdowns: Vec<Breakdown> = Vec::new();
+    for stage in outermost {
+        breakdowns.push(breakdown(context, stage));
+        let parts: Vec<&StageTime> = times
+            .of_primary()
+            .filter(|part| is_phase(context, part, stage))
+            .collect();
+        // What overlaps is no part of the time.
+        let sum: Time = parts.iter().map(|part| part.summary.time).sum();
+        if parts.len() > 1 && sum <= stage.summary.time * OVERLAP {
+            let name = stage.summary.stage(context.facts).name.as_str();
+            for part in parts {
+                let mut phase = breakdown(context, part);
+                phase.is_phase = true;
+                phase.label = words!(
+                    context,
+                    "breakdown.phase",
+                    stage = phase.label.as_str(),
+                    outer = name
+                );
+                breakdowns.push(phase);
+            }
+        }
+    }
+    breakdowns.truncate(SHOWN_STAGES);
     let Some(chart) = chart(context, &breakdowns) else {
         return Ok(content);
     };
@@ -133,6 +159,15 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     ));
     content.datasets.push(table.rows(&rows));
     Ok(content)
+}
+
+/// Whether a stage is a phase of another one: marked in it as often as it runs, unlike the steps of a loop.
+fn is_phase(context: &Context<'_>, part: &StageTime, outer: &StageTime) -> bool {
+    let (inner, of_outer) = (&part.summary, &outer.summary);
+    let parent = inner.stage(context.facts).parent;
+    parent == Some(of_outer.stage)
+        && inner.process == of_outer.process
+        && inner.counted == of_outer.counted
 }
 
 fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
@@ -174,6 +209,7 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         stage: label,
         time: time / per,
         total: summary.time * summary.counted as f64,
+        is_phase: false,
         unprofiled: unprofiled.is_some(),
         names: names(context, summary),
         parts: parts.chain(rest).collect(),
@@ -189,14 +225,14 @@ const IDLE_OF_RUN: Ratio = Ratio(0.10);
 /// The stages that take a notable part of the run. The caption tells the one that loses most idle time, or what most of the
 /// longest is.
 fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
-    let run: Time = breakdowns.iter().map(|breakdown| breakdown.total).sum();
+    let outermost = || breakdowns.iter().filter(|breakdown| !breakdown.is_phase);
+    let run: Time = outermost().map(|breakdown| breakdown.total).sum();
     let breakdowns: Vec<&Breakdown> = breakdowns
         .iter()
         .filter(|breakdown| breakdown.total >= run * NOTABLE)
         .collect();
     let lost = |breakdown: &Breakdown| breakdown.total * breakdown.share_of(Color::Idle);
-    let idle = breakdowns
-        .iter()
+    let idle = outermost()
         .rev()
         .filter(|breakdown| breakdown.share_of(Color::Idle) >= IDLE);
     let idlest = idle
@@ -205,8 +241,7 @@ fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
     let (told, part) = match idlest {
         Some(idlest) => (idlest, Color::Idle),
         None => {
-            let longest = breakdowns
-                .iter()
+            let longest = outermost()
                 .rev()
                 .max_by(|a, b| a.total.total_cmp(&b.total))?;
             (
@@ -247,7 +282,7 @@ fn chart(context: &Context<'_>, breakdowns: &[Breakdown]) -> Option<Chart> {
             "breakdown.chart",
             stage = told.stage.as_str(),
             share = told.share_of(part),
-            part = context.text.word(name(std::iter::once(*told), part)),
+            part = context.text.word(name(std::iter::once(told), part)),
         ),
         description: words!(context, "breakdown.chart_text"),
         plot: Plot::StackedBars(StackedBars {
@@ -324,5 +359,56 @@ mod tests {
             chart_of(&format!("{GEMM} 0..100")).1,
             ["matrix products", "idle"]
         );
+    }
+
+    /// Three steps of 100 ns with two phases each; the second, of a kernel of 40 ns, begins after the first ends.
+    #[test]
+    fn phases_of_a_step_have_bars_after_it() {
+        let mut text = String::new();
+        for step in 0..3 {
+            let at = |time: i64| step * 200 + time;
+            text += &format!(
+                "range train_step {}..{}\nrange forward {}..{}\nrange backward {}..{}\n",
+                at(0),
+                at(100),
+                at(0),
+                at(50),
+                at(50),
+                at(100)
+            );
+            for (call, start, end) in [(1, 2, 40), (51, 60, 100)] {
+                text += &format!(
+                    "launch {}..{} -> axpy {}..{}\n",
+                    at(call),
+                    at(start),
+                    at(start),
+                    at(end)
+                );
+            }
+        }
+        with_results(&trace(&text), |context| {
+            let content = show(&keys(context)).unwrap();
+            let [Block::Chart(chart), ..] = content.main.as_slice() else {
+                panic!("no chart")
+            };
+            let Plot::StackedBars(bars) = &chart.plot else {
+                panic!("no bars")
+            };
+            let bars: Vec<(&str, f64)> = bars
+                .bars
+                .iter()
+                .map(|bar| (bar.label.as_str(), bar.values.iter().sum()))
+                .collect();
+            let phase = |stage| format!("breakdown.phase{{stage={stage}, outer=train_step}}");
+            let (forward, backward) = (phase("forward"), phase("backward"));
+            assert_eq!(
+                bars,
+                [
+                    ("train_step", 98.0),
+                    (forward.as_str(), 38.0),
+                    (backward.as_str(), 40.0)
+                ]
+            );
+        });
     }
 }

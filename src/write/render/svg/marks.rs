@@ -47,7 +47,7 @@ impl<'a> Mark<'a> {
         } else {
             0.0
         };
-        Pt((weight.sqrt() * 24.0).clamp(1.8, 20.0))
+        Pt((weight.sqrt() * 18.0).clamp(1.8, 15.0))
     }
 
     /// Its share, if it has one.

@@ -4,7 +4,7 @@
 use rooflens_schemas::{StageKind, Unit};
 
 use super::headline::{headline, of_baseline};
-use super::{NOTABLE, Section, group_color, is_same};
+use super::{NOTABLE, Section, group_color, is_same, is_slowest};
 use crate::Context;
 use rooflens_analysis::Known;
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
@@ -122,9 +122,10 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let mut breakdowns: Vec<Breakdown> = Vec::new();
     for stage in outermost {
         breakdowns.push(breakdown(context, stage));
+        let is_shown = is_slowest(context, &stage.summary);
         let parts: Vec<&StageTime> = times
             .of_primary()
-            .filter(|part| is_phase(context, part, stage))
+            .filter(|part| is_shown && is_phase(context, part, stage))
             .collect();
         // What overlaps is no part of the time.
         let sum: Time = parts.iter().map(|part| part.summary.time).sum();
@@ -161,13 +162,14 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     Ok(content)
 }
 
-/// Whether a stage is a phase of another one: marked in it as often as it runs, unlike the steps of a loop.
+/// Whether a stage is a phase of another one: marked in it about as often as it runs, unlike the steps of a loop. Some
+/// iterations of only one of both can be excluded.
 fn is_phase(context: &Context<'_>, part: &StageTime, outer: &StageTime) -> bool {
     let (inner, of_outer) = (&part.summary, &outer.summary);
     let parent = inner.stage(context.facts).parent;
     parent == Some(of_outer.stage)
         && inner.process == of_outer.process
-        && inner.counted == of_outer.counted
+        && (of_outer.counted..2 * of_outer.counted).contains(&inner.counted)
 }
 
 fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {

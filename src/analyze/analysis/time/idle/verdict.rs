@@ -75,8 +75,15 @@ impl StageIdle {
         most.filter(|(_, share)| share.is_positive())
     }
 
-    /// A time as a share of a typical iteration, which has no cold start: the median, of few iterations of all of them.
+    /// A time as a share of a typical iteration, which has no cold start: the median; of two iterations the shorter if the
+    /// other is a cold start, else of all of them.
     fn typical_share(&self, time: impl Fn(&Parts) -> Ns) -> Ratio {
+        if let [a, b] = self.instances.as_slice() {
+            let (short, long) = if a.time <= b.time { (a, b) } else { (b, a) };
+            if long.time.time() > short.time.time() * COLD {
+                return short.share(time(short));
+            }
+        }
         if self.instances.len() < TYPICAL {
             return self.share(time(&self.pool));
         }
@@ -88,6 +95,9 @@ impl StageIdle {
 
 /// Iterations from which on the median one is typical.
 const TYPICAL: usize = 3;
+
+/// Time of one of two iterations ÷ that of the other from which on it is a cold start.
+const COLD: f64 = 1.5;
 
 /// Causes of the host without a verdict of their own.
 const HOST: [Cause; 5] = [

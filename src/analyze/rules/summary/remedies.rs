@@ -101,7 +101,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 92] = {
+static REMEDIES: [Remedy; 93] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -209,6 +209,7 @@ static REMEDIES: [Remedy; 92] = {
         remedy("allocator-stalls", "", Code, &[Memory]),
         remedy("memory-pressure", "", Code, &[Slower]),
         remedy("clock-limits", "", Option, &[]),
+        remedy("host-bound", "guard_filter_fn", Trial, &[Accuracy]).code(GUARDS),
         remedy("host-bound", "", Code, &[Order]),
         remedy("sync-bound", "", Code, &[Order]),
         remedy("between-stages", "", Code, &[Order]),
@@ -243,6 +244,7 @@ const COMPILED_FORWARD: &str = "model.forward = torch.compile(model.forward";
 const COMPILED_FUNCTION: &str = "function = torch.compile(function";
 const COMPILE: &str = "model = torch.compile(model)";
 const CHANGED: &str = "# replaces the call of torch.compile in the program\n";
+const GUARDS: &str = "model = torch.compile(model, options={  # instead of a mode\n    \"triton.cudagraphs\": True,\n    \"guard_filter_fn\": torch.compiler.skip_guard_on_inbuilt_nn_modules_unsafe,\n})";
 const AUTOTUNE: &str = "model = torch.compile(model, mode=\"max-autotune\")";
 const COLLECTION: &str =
     "import gc\ngc.collect()\ngc.freeze()\ngc.disable()  # collect between epochs";

@@ -83,8 +83,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     let loader = in_loader(evidence, idle).filter(|share| is_code && *share >= LOADER);
     let place = is_code.then(|| place(evidence, stage, idle)).flatten();
     let is_launched = is_code && is_many(evidence, stage, idle);
-    let entry = is_code.then(|| entry(evidence, stage, idle)).flatten();
-    let entry = entry.filter(|_| loader.is_none() && !is_launched);
+    let is_entry = is_code && !is_launched && loader.is_none();
+    let entry = entry(evidence, stage, idle).filter(|_| is_entry);
     let arguments = arguments! {
         idle = idles,
         does = match is_code {
@@ -112,23 +112,18 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         query: evidence.query(stage, idle, Cause::HostCode),
         ..evidence.saving_idle_within(stage, idle, &CAUSES, bound)
     };
-    // A bundle with samples names the code already, if they are enough.
-    let next = match evidence.session.os_calls.is_empty() {
-        _ if !evidence.has_no_samples() => None,
-        true => Some("next"),
-        false => Some("next_code"),
-    };
-    let draft = Draft::new(finding, arguments).next(next);
+    let draft = Draft::new(finding, arguments).next(next(evidence));
     if loader.is_some() {
         let cause = words!(evidence, "host_bound.root_cause_loader", loader = loader);
         let root = pauses::loader_root(evidence, cause);
         let advice = say!(evidence, "host_pauses.advice_loader");
         return Some(draft.advice(advice).known_cause(Some(root)));
     }
+    if entry.is_some() {
+        let draft = draft.root("root_cause_entry", "root_action_entry");
+        return Some(draft.only_if("root_if_entry").advice("advice_entry"));
+    }
     let draft = match place {
-        _ if entry.is_some() => draft
-            .root("root_cause_entry", "root_action_entry")
-            .only_if("root_if_entry"),
         Some(_) if !is_launched => draft.root("root_cause_place", "root_action_place"),
         _ if !is_code => draft
             .root("root_cause_blocked", "root_action_blocked")
@@ -146,9 +141,6 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         _ => draft.cause_if(is_launched),
     };
     let is_training = workload(stage.kind) == Workload::Training;
-    if entry.is_some() {
-        return Some(draft.advice("advice_entry"));
-    }
     Some(if system > code.max(off_cpu) {
         draft.advice(if is_training {
             "advice_system"
@@ -160,6 +152,15 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     } else {
         draft.advice(advice(evidence, stage, idle))
     })
+}
+
+/// What to capture next: a bundle with samples names the code already, if they are enough.
+fn next(evidence: &Evidence<'_>) -> Option<&'static str> {
+    match evidence.session.os_calls.is_empty() {
+        _ if !evidence.has_no_samples() => None,
+        true => Some("next"),
+        false => Some("next_code"),
+    }
 }
 
 /// Whether the host is in the operating system or without a CPU for more of that idle time than it computes.

@@ -357,29 +357,6 @@ fn the_queue_of_three_launches() {
     });
 }
 
-/// Of two iterations one waits for a launch for 885 of 901 ns, and the other is busy for all of its 98: a cold start is not what
-/// bounds the stage. Where the other lasts 700 ns, both count: 885 of 1601 ns are launching, more than the 710 of kernels.
-#[test]
-fn of_two_iterations_the_shorter_is_typical_if_the_other_is_a_cold_start() {
-    let verdict = |busy: i64| {
-        let (end, last) = (2092 - 90 + busy, 2100 - 90 + busy);
-        let session = trace(&format!(
-            "range prefill 0..901
-             launch 0..1 -> axpy 2..10
-             launch 15..895 -> axpy 901..903
-             range prefill 2000..2010
-             launch 2000..2001 -> axpy 2002..{end}
-             launch 2003..2004 -> axpy {end}..{last}"
-        ));
-        of_line(&session, "prefill", |line, _| {
-            assert_eq!(line.instances.len(), 2);
-            line.verdict().0
-        })
-    };
-    assert_eq!(verdict(90), Verdict::Gpu);
-    assert_eq!(verdict(692), Verdict::Launch);
-}
-
 /// A gap from 10 to 30, ended by a launch call from 15 to 25: 5 before it, 10 in it, 5 after it.
 #[test]
 fn launching_is_in_calls_and_between_them() {

@@ -126,10 +126,24 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
 }
 
 impl Leaf {
-    /// The stages of the primary pass that it is a part of, one a rank.
+    /// The stages of the primary pass that it is a part of, one a rank: of its name, or else of the stage around that.
     fn stages<'a>(&'a self, evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a StageLine> {
+        let of_facts = &evidence.facts.stages;
+        let is_judged = |name: &str| {
+            let mut stages = evidence.stages.iter();
+            stages.any(|stage| stage.scope.stage.as_deref() == Some(name))
+        };
+        let mut name = self.stage.as_str();
+        let mut stage = of_facts.iter().find(|stage| stage.name == name);
+        while let Some(outer) = stage
+            .and_then(|stage| stage.parent)
+            .filter(|_| !is_judged(name))
+        {
+            name = of_facts[outer].name.as_str();
+            stage = Some(&of_facts[outer]);
+        }
         let stages = evidence.stages.iter();
-        stages.filter(|stage| stage.scope.stage.as_ref() == Some(&self.stage))
+        stages.filter(move |stage| stage.scope.stage.as_deref() == Some(name))
     }
 
     /// What it is: a kernel, a copy, or a cause of idle time.

@@ -205,7 +205,7 @@ impl Shown<'_> {
         if let (Some(x), Some(y)) = (sum.intensity(), sum.rate()) {
             self.by_sizes += time;
             let class = context.facts.identities[group.kernel.index()].class;
-            let sizes = group.gemm().map(|gemm| gemm.to_string());
+            let sizes = group.gemm().map(|gemm| gemm.to_string().replace(' ', ""));
             // The kernel alone, as tables of kernels have it.
             let weight = Ratio::of(time - sum.helpers.time(), self.total());
             self.mark(

@@ -53,7 +53,7 @@ pub(super) struct Action<'a> {
     /// What an action on kernels of the loop saves of an iteration of each stage, by kernel.
     kernels: StageParts,
     /// Later actions that its code does, too: one change of the program.
-    included: Vec<Self>,
+    pub(super) included: Vec<Self>,
 }
 
 /// Where an action saves time.
@@ -314,6 +314,14 @@ impl<'a> Action<'a> {
             more.chain([action.finding])
                 .any(|known| std::ptr::eq(known, finding))
         })
+    }
+
+    /// The action without those that its code does, too.
+    pub(super) fn alone(&self) -> Self {
+        Self {
+            included: Vec::new(),
+            ..self.clone()
+        }
     }
 
     /// The action, and the later ones that its code does, too.

@@ -173,7 +173,7 @@ fn saved_of_loop(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
     let mut saved = saved_of_stages(evidence, actions);
     for action in changes(actions) {
         if !matches!(action.effect, Effect::Stage(_)) {
-            let in_stages = saved_of_stages(evidence, std::slice::from_ref(action));
+            let in_stages = saved_of_stages(evidence, &[action.alone()]);
             saved += (action.gain.saved_ns - in_stages).max(Time::ZERO);
         }
     }
@@ -455,7 +455,9 @@ pub(super) fn effect(
             );
         }
     }
-    if let Some((step, times)) = whole.and_then(Whole::step) {
+    let step = whole.and_then(Whole::step);
+    let step = step.filter(|_| !matches!(action.effect, Effect::Run));
+    if let Some((step, times)) = step {
         let saved = whole.map_or(Time::ZERO, |whole| {
             whole.saved(std::slice::from_ref(action))
         });
@@ -473,7 +475,11 @@ pub(super) fn effect(
         Effect::Stage(stage) => {
             joint::saved(stage, std::slice::from_ref(action)).min(gain.saved_ns)
         }
-        _ => gain.saved_ns,
+        Effect::Run => match loop_times(evidence, std::slice::from_ref(action)).as_slice() {
+            [now, after] if !action.included.is_empty() => *now - *after,
+            _ => gain.saved_ns,
+        },
+        Effect::Stalls(_) => gain.saved_ns,
     };
     let share = Ratio::of(saved, gain.of_ns);
     let headline = whole.map(|whole| (whole, of_headline(evidence, whole, action)));

@@ -77,6 +77,7 @@ fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {
     let arguments = arguments! {
         number = Quantity::count(u64::from(outlier.number)),
         stage = Inline::code(stage),
+        steps = series.steps.map(Quantity::count),
         time = Quantity::ns(outlier.duration),
         median = outlier.typical,
         count = Quantity::count(outlier.alike as u64),

@@ -478,10 +478,8 @@ impl<'a> Action<'a> {
         let mut conditions = self.changes().map(|change| change.own_condition(text));
         let first = conditions.next().unwrap_or_default();
         conditions.fold(first, |first, second| {
-            text.line(
-                "summary.conditions",
-                &arguments! { first = first, second = second },
-            )
+            let arguments = arguments! { first = first, second = second };
+            text.line("summary.conditions", &arguments)
         })
     }
 

@@ -469,7 +469,7 @@ def outcomes(report):
 
 def unexplained(report):
     findings, actions = report.rows("findings"), report.rows("summary_actions")
-    rules = {row["rule"] for row in actions}
+    rules = {rule for row in actions for rule in [row["rule"], *row["also"].split(", ")]}
     run_ns = report.run_ns()
     scopes = {(row["stage"], row["rank"]) for row in findings if row["rule"] in rules and row["saved_ns"]}
     for row in findings:

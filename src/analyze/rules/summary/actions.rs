@@ -465,6 +465,13 @@ impl<'a> Action<'a> {
         }
     }
 
+    /// The rules of what its code does, too, and of findings that are the same.
+    pub(super) fn other_rules(&self) -> Vec<&'static str> {
+        let included = self.included.iter().map(|change| change.finding.id);
+        let also = self.changes().flat_map(|change| &change.finding.also);
+        included.chain(also.copied()).collect()
+    }
+
     /// What to `do`: by the cause where that is known closer, else by the rule.
     pub(super) fn what_to_do(&self, text: &'static Catalogue) -> String {
         match &self.finding.root {

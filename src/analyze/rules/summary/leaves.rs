@@ -126,8 +126,14 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
 }
 
 impl Leaf {
-    /// The stages of the primary pass that it is a part of, one a rank: of its name, or else of the stage around that.
+    /// The stages of the primary pass that it is a part of, one a rank.
     fn stages<'a>(&'a self, evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a StageLine> {
+        let stages = evidence.stages.iter();
+        stages.filter(|stage| stage.scope.stage.as_ref() == Some(&self.stage))
+    }
+
+    /// The same of the stage around it, if its own is not judged.
+    fn judged<'a>(&'a self, evidence: &'a Evidence<'_>) -> impl Iterator<Item = &'a StageLine> {
         let of_facts = &evidence.facts.stages;
         let is_judged = |name: &str| {
             let mut stages = evidence.stages.iter();
@@ -324,7 +330,7 @@ impl Leaf {
         if evidence.facts.identities[kernel.index()].class == KernelClass::Communication {
             return Some(words!(evidence, "no_action.collective"));
         }
-        for stage in self.stages(evidence) {
+        for stage in self.judged(evidence) {
             let limits = evidence.limits(stage).map(|limits| &limits.kernels);
             let limits = limits.into_iter().flatten();
             let of_kernel = limits.filter(|limit| limit.kernel == Some(kernel));

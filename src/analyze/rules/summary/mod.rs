@@ -534,7 +534,7 @@ fn action_table<'t>(
         .text("confidence", |(_, action)| confidence(evidence, action))
         .all_on_page()
         .text("rule", |(_, action)| action.finding.id.to_owned())
-        .text("also", |(_, action)| action.finding.also.join(", "))
+        .text("also", |(_, action)| action.other_rules().join(", "))
         .time("saved_ns", |(_, action)| action.gain.saved_ns)
         .time("of_ns", |(_, action)| action.gain.of_ns)
         .time("run_saved_ns", |(_, action)| action.saved_of_run())

@@ -228,14 +228,6 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
             |(kernel, ..): &(KernelId, u64, Ns)| bound_of_kernel(context, stage, *kernel);
         stage.kernels.iter().map(of_kernel).collect::<Vec<_>>()
     };
-    let known: Vec<_> = work.iter().flat_map(of_kernels).collect();
-    let mut columns = vec!["short", "class", "count", "total_ns", "share"];
-    if known.iter().any(|(bound, _)| bound.is_some()) {
-        columns.push("bound");
-    }
-    if known.iter().any(|(_, of_roofline)| of_roofline.is_some()) {
-        columns.push("of_roofline");
-    }
     for stage in work {
         let name = stage.summary.stage(context.facts).name.as_str();
         let rows = stage.kernels.len();
@@ -247,6 +239,14 @@ pub(super) fn views(context: &Context<'_>, work: &[StageWork], pass: PassId) -> 
             && !names.contains(&name);
         if is_shown {
             names.push(name);
+            let known = of_kernels(stage);
+            let mut columns = vec!["short", "class", "count", "total_ns", "share"];
+            if known.iter().any(|(bound, _)| bound.is_some()) {
+                columns.push("bound");
+            }
+            if known.iter().any(|(_, of_roofline)| of_roofline.is_some()) {
+                columns.push("of_roofline");
+            }
             let few = if outermost > 2 {
                 SHOWN_OF_MANY
             } else {

@@ -31,6 +31,7 @@ from chains import CHAINS
 from counters import COUNTERS, coverage, representatives
 from first_page import figures
 from instances import WHOLE, Pass
+from kernels import KERNELS
 from limits import LIMITS
 from named import NAMED
 from parts import product_share
@@ -40,7 +41,7 @@ from products import PRODUCTS
 from repeats import REPEATS
 from stages import RULES
 
-DERIVATIONS = RULES | NAMED | CALLS | CHAINS | LIMITS | REPEATS | COUNTERS | PRODUCTS
+DERIVATIONS = RULES | NAMED | CALLS | CHAINS | LIMITS | KERNELS | REPEATS | COUNTERS | PRODUCTS
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "Hz": 1, "MHz": 1e6, "GHz": 1e9,
          "W": 1}

@@ -10,9 +10,9 @@ from xml.etree import ElementTree
 # Bits of `nvmlClocksEventReasons`.
 REASONS = {"sw_power_cap": 4, "hw_slowdown": 8, "sw_thermal": 32, "hw_thermal": 64, "hw_power_brake": 128}
 PATTERN = (r"GPU (\d+) reports (\S+) for (?P<share>\S+ %) of its busy time(?: \(NVML: [^)]+\))?(?:, while "
-           r"sampled board power stays at or below (?P<most>\S+ \S+), under the limit of (?P<limit>\S+ \S+): the samples do not "
-           r"show what triggers it)?; its mean SM clock is (?P<clock>\S+ \S+) with it and (?P<clock_without>\S+ \S+) without; "
-           r"samples of (\S+)\.")
+           r"sampled board power stays at or below (?P<most>\S+ \S+), under the limit of (?P<limit>\S+ \S+))?\. "
+           r"Its mean SM clock is (?P<clock>\S+ \S+) with it and (?P<clock_without>\S+ \S+) without\."
+           r"(?: At the end it is (?P<last>\S+ \S+): a longer run can be slower\.)?.*? Samples of (\S+)\.")
 
 
 def mean_clock(samples):

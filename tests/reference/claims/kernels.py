@@ -1,0 +1,76 @@
+"""Rules about kernels of a stage by their names alone, derived from the timeline.
+
+Definitions: docs/findings/growing-cache.md and the pages of the other rules below.
+"""
+
+import collections
+import re
+
+from kernel_names import class_of
+from line import Line
+from operators import RATES
+from parts import details
+
+PATTERNS = {"growing-cache": r"CatArray", "sorted-sums": r"indexing_backward_kernel",
+            "depthwise-filters": r"conv_depthwise.*generic", "double-kernels": r"\bdouble\b|f64"}
+# A copy of a flag of a tensor's own comparison: `x != x`, and one flag of all elements.
+COMPARES, REDUCES = re.compile(r"BinaryFunctor<.*Compare(Eq|NE)Functor"), re.compile(r"or_kernel_cuda")
+
+
+class Named:
+    """The kernels of the counted instances of a stage that a name tells, as a share of the GPU time of the stage."""
+
+    def __init__(self, work, stage, process, wanted):
+        self.line = Line(work, stage, process)
+        times, self.number, self.groups, self.products = collections.Counter(), 0, collections.Counter(), 0
+        for one in self.line.counted:
+            for op in one.ops:
+                own = details(work, op)
+                times[bool(wanted(op, own))] += op.end - op.start
+                if wanted(op, own):
+                    self.number += 1
+                    self.groups[own["name"]] += op.end - op.start
+                    self.products += (op.end - op.start) * (class_of(own) in ("gemm", "convolution"))
+        self.share = times[True] / times.total()
+        self.time = self.share * self.line.operation_time
+        self.of_products = self.products / times.total() * self.line.operation_time
+        self.per_iteration = round(self.number / len(self.line.counted))
+
+    def derived(self, gain):
+        return dict(kernels=self.per_iteration, time=self.time, share=self.share, kernel_text=self.groups.most_common(1)[0][0], gain=gain)
+
+
+def by_name(rule):
+    def derivation(work, stage, process, found):
+        own = Named(work, stage, process, lambda op, one: not op.copy and re.search(PATTERNS[rule], one["name"] or ""))
+        saved = own.time
+        if rule == "double-kernels":
+            # FP32 has half of the bytes; of products the rate decides.
+            saved = (own.time - own.of_products) / 2 + own.of_products * (1 - RATES["fp64"] / RATES["fp32"])
+        return own.derived(own.line.saving_kernels(saved))
+    return derivation
+
+
+def nan_checks(work, stage, process, found):
+    """Comparisons of two tensors with a reduction to a flag next on their stream."""
+    line, checks = Line(work, stage, process), set()
+    for one in line.counted:
+        streams = collections.defaultdict(list)
+        for op in one.ops:
+            if not op.copy:
+                streams[op.gpu, details(work, op)["stream"]].append(op)
+        for own in streams.values():
+            for op, after in zip(own, own[1:]):
+                if COMPARES.search(details(work, op)["name"] or "") and REDUCES.search(details(work, after)["name"] or ""):
+                    checks |= {op.rank, after.rank}
+    own, idle = Named(work, stage, process, lambda op, one: op.rank in checks), max(line.reference - line.busy, 0)
+    return dict(checks=round(own.number / 2 / len(line.counted)), time=own.time, idle=idle, gain=line.saving(own.time + idle))
+
+
+HEAD = r".+? runs (?P<kernel_text>.+?)(?: \(torch\.cat\))? (?P<kernels>\S+) times per iteration: (?P<time>\S+ \S+), (?P<share>\S+ %) of its GPU time\. "
+KERNELS = {rule: (HEAD + rest, by_name(rule)) for rule, rest in {
+    "growing-cache": r"A KV cache that grows .+", "sorted-sums": r"The kernel adds .+", "depthwise-filters": r"PyTorch computes .+"}.items()} | {
+    "double-kernels": (r".+? runs (?P<kernels>\S+) FP64 kernels per iteration, by their names: (?P<time>\S+ \S+), (?P<share>\S+ %) of "
+                       r"its GPU time; the largest is (?P<kernel_text>.+)\.", by_name("double-kernels")),
+    "nan-checks": (r".+? compares results with themselves and reduces them to a flag (?P<checks>\S+) times per iteration, as .+?\. The "
+                   r"kernels take (?P<time>\S+ \S+); the GPU is idle for (?P<idle>\S+ \S+) of an iteration: .+", nan_checks)}

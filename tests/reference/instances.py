@@ -219,11 +219,24 @@ class Pass:
             loops = self.counted(loop, process)
             instances = [one for one in self.instances(stage).get(process, []) if one.ops]
             return [one for one in instances if any(lies_in(one, other) for other in loops)]
+        around = self.stage_around(stage, process)
+        if around:
+            return [one for one in self.instances(stage).get(process, []) if one.ops
+                    and any(lies_in(one, other) for other in self.counted(around, process))]
         steps = [self.steps(one) for one in instances]
         if any(steps):
             most = max(set(steps), key=steps.count)
             instances = [one for one, own in zip(instances, steps) if own == most]
         return instances[1:] if is_cold([length(one) for one in instances]) else instances
+
+    def stage_around(self, stage, process):
+        """The stage that contains all instances of a part, the outermost one."""
+        own = self.instances(stage).get(process, [])
+        for other in self.stages:
+            parts = self.instances(other).get(process, []) if other not in (stage, WHOLE) else []
+            if own and parts and all(any(lies_in(one, part) for part in parts) for one in own) and not self.stage_around(other, process):
+                return other
+        return None
 
     def steps(self, one):
         """The steps within an instance, by ranges that are named so."""

@@ -11,8 +11,9 @@ CLASSES = [
     ("communication", r"^(nccl|rccl)"),
     # Its name lists all operators around the fused ones, such as attention that another kernel computes.
     ("elementwise", r"^triton_(poi|red|per)_(?!.*(soft_?max|norm))"),
+    ("sorting", r"(?<!ten)sort|fill_reverse_indices"),
     ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o|convert_dq_to_16bits"),
-    ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|precompute_indices|conv(olve|olution|[123]d)|im2col"),
+    ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|precompute_indices|conv(olve|olution|_depthwise|[123]d)|im2col"),
     ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"
              r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)|nll_loss"),
     ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),
@@ -20,14 +21,14 @@ CLASSES = [
     ("optimizer", r"multi_tensor_apply|adam"),
     ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|AddPadding|convertTensor|roll_|flip|fill"
                r"|compute_grad_weight|krn_partial"),
-    ("sorting", r"sort"),
     ("pooling", r"pool|upsample"),
     ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|scalePacked|arange|swiglu"
                     r"|sum_rows|lpnorm|Device(Select|Scan|Compact)"),
 ]
 GROUPS = {"gemm": "GEMM", "convolution": "convolution", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",
-          "copy": "copy, layout, gather", "communication": "communication"}
+          "copy": "copy, layout, gather", "communication": "communication", "pooling": "pooling, resampling",
+          "sorting": "sorting, top-k"}
 FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm|\w*xmma_gemm_f32f32_f32f32\w*_ffma_"
                        r"|void cutlass::Kernel2<cutlass_\d+_simt_[sc]gemm_")
 

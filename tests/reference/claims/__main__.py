@@ -108,7 +108,7 @@ def hidden_graphs(work, statement):
 def derive(work, finding):
     """What the statement says and what is derived, by group; or why there is nothing."""
     rule = finding["rule"]
-    work.of_stage, work.statement = finding["stage"], finding["statement"]
+    work.of_stage, work.statement, work.action = finding["stage"], finding["statement"], finding["named"]
     if rule == "flop-coverage":
         return none_known(work, finding["statement"])
     if rule == "hidden-graphs":
@@ -208,7 +208,7 @@ def claims(rooflens, path, folder):
             work.stages, work.with_pauses = stages_of(work, stages), with_pauses
             state, words = check(work, finding)
             if finding["saved_ns"] is not None and work.gain is not None:
-                gains[finding["rule"], finding["stage"]] = work.gain
+                gains[finding["rule"], finding["stage"]] = work.gain, finding["named"]
         except Exception as error:
             state, words = "not derived", f"{type(error).__name__}: {error}"
         yield state, finding, words

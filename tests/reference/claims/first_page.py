@@ -39,13 +39,15 @@ def figures(told, work, gains):
         now = loop if is_loop else step if is_step else lines[stage].reference / int(steps or 1)
         groups = {"now": (value(row["now"]), now)}
         saved = [saved_of(action, lines, gains, None if is_loop or is_step else stage, is_loop) for action in actions]
-        # The loop keeps what its stages keep: its times after actions are none of sums.
-        for number in range(1, 1 + (0 if is_loop else len(saved))):
+        for number in range(1, 1 + len(saved)):
             after, own = value(row.get(f"after_{number}")), saved[:number]
-            if after is None or None in own or actions[number - 1]["also"]:
+            if after is None or None in own:
                 break
-            least, most = max(now - sum(own) / int(steps or 1), 0), now - max(own) / int(steps or 1)
-            groups[f"after {number}"] = (after, min(max(after, least * (1 - 1e-9)), most * (1 + 1e-9)))
+            # Of a stage its savings overlap; those of several stages, and stalls, do not.
+            places = {place for one in own for place in one}
+            most = sum(sum(one.get(place, 0) for one in own) for place in places) / int(steps or 1)
+            least = sum(max(one.get(place, 0) for one in own) for place in places) / int(steps or 1)
+            groups[f"after {number}"] = (after, min(max(after, max(now - most, 0) * (1 - 1e-9)), (now - least) * (1 + 1e-9)))
         yield stage, "times", groups
     for action in actions:
         effect = EFFECT.match(action["effect"])
@@ -58,7 +60,9 @@ def figures(told, work, gains):
                 continue
             groups = {"saved": (value(action["saved_ns"]), gain), "of": (value(action["of_ns"]), whole)}
             if effect[1] == "each step" and any(row["figure"] == STEP for row in report.dataset(told, "summary_figures")):
-                groups["share"] = effect[2], gain / step
+                of_step = saved_of(action, lines, gains, None, False)
+                if of_step is not None:
+                    groups["share"] = effect[2], sum(of_step.values()) / step
             elif effect[1] == "each request" and requested:
                 times = requested[1] if stage == "decode" else 1
                 groups["share"] = effect[2], gain * times / requested[0]
@@ -93,23 +97,25 @@ def request(told, work, lines):
 
 def found_in(action, gains):
     """Where the finding of an action is, and its gain; none if that is not derived or of several stages."""
-    found = [(stage, gain) for (rule, stage), gain in gains.items() if rule == action["rule"]]
+    found = [(stage, gain) for (rule, stage), (gain, _) in gains.items() if rule == action["rule"]]
     same = [own for own in found if abs(own[1] - value(action["saved_ns"])) <= 1e-6 * max(own[1], 1)] or found
     return same[0] if len(same) == 1 else (None, None)
 
 
 def saved_of(action, lines, gains, stage, is_loop):
-    """What an action saves of a stage, of all stages of a step, or of the loop."""
+    """What an action saves, by stage: of one, of all stages of a step, or of the loop, stalls by themselves. None if not derived."""
     where, gain = found_in(action, gains)
     if gain is None or where is None and not is_loop or where is not None and where not in lines:
         return None
     is_stall = value(action["of_ns"]) == value(action["run_ns"])
-    if is_loop:
-        return gain * (len(lines[where].counted) if where and not is_stall else 1)
     if is_stall:
-        return 0
-    # An action may be about findings of several stages.
-    return gain if stage in (None, where) else None if (action["rule"], stage) in gains else 0
+        return {action["number"]: gain} if is_loop else {}
+    # Findings of several stages may have one action.
+    of_rule = {own: one for (rule, own), one in gains.items() if rule == action["rule"]}
+    same = {own: gain for own, (gain, name) in of_rule.items() if name == action["action"] and own in lines} | {where: gain}
+    if stage is not None:
+        return None if stage in of_rule and stage not in same else {stage: same.get(stage, 0)}
+    return {own: gain * (len(lines[own].counted) if is_loop else 1) for own, gain in same.items()}
 
 
 def captured(work):

@@ -21,6 +21,8 @@ SHAPES = [*PLANS, "code loading"]
 LOADED = ["new shape", "code loading"]
 # A launch of a prepared kernel takes less.
 PREPARES = 1e6
+# From this share on, the code that an action names is all of it.
+MOST = 0.9
 LOADS = ["code loading", "kernel plans", "host code", "allocation", "synchronization", "files"]
 IDLE = (r"The GPU is idle for (?P<share>\S+ %) of (?:the (?P<run>\S+ \S+) of the measured loop|.+?)"
         r" (?:while .+?|in and after waits for the GPU)(?: \((?!median)(?P<names_text>[^)]+)\))?")
@@ -321,12 +323,13 @@ def sync_bound(work, stage, process, found):
         waiting = line.waits() * len(line.counted) if line.unprofiled is None else sooner(work, stage, process, line)
         # Where the host works for most of that time, its launches are what the GPU waits for.
         launches = waiting < lost / 2
-        most = most if launches else waiting
+        # Of a loop of waits, launches do not take the rest.
+        most = most if launches and is_repeated(own) else waiting
     if keeps_host(kind, own) and not (is_mixed and launches):
         most, issued = min(most, line.waits() * len(line.counted)), 0
     saved = min(bound(lost, issued, line.of_host(), line.late_latency()), most, line.whole)
     gain = gain_of_stage(line, own.windows, told["windows"], min(lost + issued, most), saved, issued)
-    if launches and 2 * told["windows"] >= own.windows:
+    if launches and is_repeated(own) and 2 * told["windows"] >= own.windows:
         gain = max(gain, line.saving_idle(line.time - line.busy))
     name = ", ".join(listed[:3]) if kind == "mask" else ", ".join(names([own], activities)[:3]) if is_mixed else name
     calls, call, around = sync_calls(work, stage, process)
@@ -388,13 +391,15 @@ def between(work, stage, process, found):
     if own is None and all(line.unprofiled is not None for line in lines):
         # Unprofiled times hold all that the host does in the ranges of the stages.
         lost = min(lost, whole - sum(line.reference * len(line.counted) for line in lines))
-    gain = min(lost, whole)
+    # The code that the action names is that part of it.
+    part = covers if covers and covers < MOST and work.action and place in work.action else 1
+    gain = min(lost, whole) * part
     if own is not None and Line(work, own, process).unprofiled is not None:
         line = Line(work, own, process)
         count, most = len(line.counted), max(line.reference - line.busy, 0)
         # Where the range is idle for longer without the profiler, what the host does there takes longer.
         profiled = around(work, own) / count + max(line.time - line.busy, 0)
-        gain = min(lost / count * max(most / profiled, 1), most)
+        gain = min(lost / count * max(most / profiled, 1), most) * part
     return dict(share=lost / whole, run=whole, gain=gain, after_text=pair[0], before_text=pair[1], n=len(each),
                 median=statistics.median(each), cause_text=causes.most_common(1)[0][0], place_text=place, place_share=covers,
                 inside=in_place / idle[pair], inside_text=own)

@@ -24,16 +24,19 @@ def dataset(report, name):
 
 
 def findings(report):
-    """The rows of the data set `findings`, each with all digits of its statement where a section has it, else with three."""
+    """The rows of the data set `findings`, each with all digits of its statement where a section has it, else with three, and its
+    action."""
     exact = {}
     for finding in [*blocks(report["sections"]), *blocks(report["appendix"])]:
         scope = finding["scope"]
-        exact.setdefault((finding["id"], scope.get("stage"), scope.get("rank")), []).append(finding["statement"])
+        action = (finding["root"] or {}).get("action")
+        exact.setdefault((finding["id"], scope.get("stage"), scope.get("rank")), []).append((finding["statement"], action))
     for row in dataset(report, "findings"):
         found = exact.get((row["rule"], row["stage"], row["rank"] and int(row["rank"])), [])
-        row["is_exact"] = bool(found)
+        row["is_exact"], row["named"] = bool(found), None
         if found:
-            row["statement"] = text(found.pop(0))
+            statement, row["named"] = found.pop(0)
+            row["statement"] = text(statement)
         row["statement"] = row["statement"].replace(NARROW_SPACE, "")
         yield row
 

@@ -15,7 +15,7 @@ from idle import LABELS, kind, union
 from kernel_names import class_of
 from instances import covered
 from line import HOST, Line
-from named import IDLE as NAMED_IDLE, OCCURS, losses_of, of_attention, others, place_of, preparation, shapes_of_others
+from named import IDLE as NAMED_IDLE, MOST, OCCURS, losses_of, of_attention, others, place_of, preparation, shapes_of_others
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
@@ -196,7 +196,10 @@ def host_bound(work, stage, process, found):
         saved = min(saved, max(rest.line.reference - rest.line.busy - rest.line.least_idle(), 0))
     samples, libraries = library_samples(work, found, causes)
     place, covers = host_place(work, stage, process)
-    return dict(of_idle(rest, causes, saved, rest.line.unprofiled_idle(saved)), besides_share=saved / rest.line.time, os_share=system / saved, samples=samples,
+    told = of_idle(rest, causes, saved, rest.line.unprofiled_idle(saved))
+    # The code that the action names is that part of it.
+    told["gain"] *= covers if place and covers < MOST and work.action and place in work.action else 1
+    return dict(told, besides_share=saved / rest.line.time, os_share=system / saved, samples=samples,
                 does_text="works" if code >= system + off else "waits", calls_text=os_calls(work, found),
                 off_share=off / saved, libraries_text=libraries, place_text=place, place_share=covers)
 

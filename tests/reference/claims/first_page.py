@@ -47,7 +47,7 @@ def figures(told, work, gains):
             places = {place for one in own for place in one}
             most = sum(sum(one.get(place, 0) for one in own) for place in places) / int(steps or 1)
             least = sum(max(one.get(place, 0) for one in own) for place in places) / int(steps or 1)
-            groups[f"after {number}"] = (after, min(max(after, max(now - most, 0) * (1 - 1e-9)), (now - least) * (1 + 1e-9)))
+            groups[f"after {number}"] = (after, min(max(after, max(now - most, 0) - 1e-6 * now), now - least + 1e-6 * now))
         yield stage, "times", groups
     for action in actions:
         effect = EFFECT.match(action["effect"])

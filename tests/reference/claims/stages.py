@@ -8,12 +8,12 @@ import collections
 import statistics
 
 from links import LARGE, pinned_rate
-from parts import (alone, bytes_of, copies_of, host, kernels_of, largest_group, library_samples, no_tensor_cores,
+from parts import (alone, bytes_of, chain, copies_of, host, kernels_of, largest_group, library_samples, no_tensor_cores,
                    os_calls, sync_calls, sync_time, tf32_gemms, unattributed, uncovered, unknown_kernels)
 from activities import UNNAMED
 from idle import LABELS, kind, union
 from kernel_names import class_of
-from instances import covered
+from instances import covered, projection
 from line import HOST, Line
 from named import IDLE as NAMED_IDLE, MOST, OCCURS, losses_of, of_attention, others, place_of, preparation, shapes_of_others
 
@@ -37,6 +37,8 @@ IDLE = r"(?:The GPU is idle for (?P<share>\S+ %) of .+?(?: \((?P<least>\S+ %) to
 FEW = (r"(?:In (?P<few>\S+) of (?P<all>\S+) iterations of .+? the GPU is idle for (?P<time>\S+ \S+) in all, up to "
        r"(?P<up_share>\S+ %) of an iteration,)")
 IDLES = f"(?:{IDLE}|{FEW})"
+# A loss of this share of all measured iterations is a finding.
+NOTABLE = 0.05
 SAMPLED = r"(?: The issuing thread was sampled (?P<samples>\S+) times while the GPU waits for it: (?P<libraries_text>.+)\.)?"
 
 
@@ -91,6 +93,17 @@ def typical_code(work, stage, process, rest):
     return statistics.median(own.each("host_code")) * work.steps(rest.found[0][0])
 
 
+def stalls_of(work, stage, process, rest):
+    """Host code beyond that of typical instances, in all of them."""
+    typical = typical_code(work, stage, process, rest)
+    return 0 if typical is None else sum(max(own - typical, 0) for own in rest.each("host_code"))
+
+
+def measured(work):
+    """Time of all measured iterations of outermost stages."""
+    return sum(projection(one)[1] - projection(one)[0] for _, _, one, counts in chain(work) if counts)
+
+
 def host_code(work, stage, process, rest):
     """Host code of an instance without the pauses that typical ones do not have."""
     typical = typical_code(work, stage, process, rest) if work.pauses else None
@@ -128,6 +141,9 @@ def stage_busy(work, stage, process, found):
     recurring = dict(causes)
     if baseline:
         recurring["host_code"] = host_code(work, stage, process, rest)
+        # Stalls of few iterations are none of typical ones, whichever rule they belong to.
+        if not work.pauses and stalls_of(work, stage, process, rest) >= NOTABLE * measured(work):
+            recurring["host_code"] = min(typical_code(work, stage, process, rest), recurring["host_code"])
     occurs = {cause: sum(times[cause] >= 0.01 * whole for _, _, whole, times in found) for cause in causes}
     common = [cause for cause in causes if cause != "other_work" and 2 * occurs[cause] >= len(found)]
     main = max(common, key=lambda cause: recurring[cause], default=None)

@@ -10,6 +10,7 @@ import re
 CLASSES = [
     ("communication", r"^(nccl|rccl)"),
     # Its name lists all operators around the fused ones, such as attention that another kernel computes.
+    ("fusion", r"^(CudaCodeGen|fused_|nvfuser|kernel\d+$|__nv_static.*CudaCodeGen)"),
     ("elementwise", r"^triton_(poi|red|per)_(?!.*(soft_?max|norm))"),
     ("sorting", r"(?<!ten)sort|fill_reverse_indices"),
     ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o|convert_dq_to_16bits"),
@@ -27,7 +28,7 @@ CLASSES = [
 ]
 GROUPS = {"gemm": "GEMM", "convolution": "convolution", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",
-          "copy": "copy, layout, gather", "communication": "communication", "pooling": "pooling, resampling",
+          "copy": "copy, layout, gather", "communication": "communication", "pooling": "pooling, resampling", "fusion": "compiler fusion",
           "sorting": "sorting, top-k"}
 FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm|\w*xmma_gemm_f32f32_f32f32\w*_ffma_"
                        r"|void cutlass::Kernel2<cutlass_\d+_simt_[sc]gemm_")

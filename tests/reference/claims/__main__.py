@@ -40,8 +40,9 @@ from profiles import PROFILED, Profile
 from products import PRODUCTS
 from repeats import REPEATS
 from stages import RULES
+from utilization import UTILIZATION
 
-DERIVATIONS = RULES | NAMED | CALLS | CHAINS | LIMITS | KERNELS | REPEATS | COUNTERS | PRODUCTS
+DERIVATIONS = RULES | NAMED | CALLS | CHAINS | LIMITS | KERNELS | REPEATS | COUNTERS | PRODUCTS | UTILIZATION
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "Hz": 1, "MHz": 1e6, "GHz": 1e9,
          "W": 1}

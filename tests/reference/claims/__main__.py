@@ -85,9 +85,15 @@ def none_known(work, statement):
     """Products without sizes: of each stage their share of the GPU time."""
     one = (r"No GEMM of (.+?)(?: · rank (\d+))? has known shapes \(GEMMs take (\S+ %) of its GPU time\); (?:FLOP totals, "
            r"and savings that need shapes, exclude the rest|no GEMM FLOPs, and no savings that need shapes, are given for it)\.")
-    if re.sub(one, "", statement).strip():
+    part = (r"Only (\S+ %) of GEMM time in (.+?)(?: · rank (\d+))? has known shapes \(GEMMs take (\S+ %) of its GPU time\), and "
+            r"(\S+ %) of its GPU time has known FLOPs; FLOP totals, and savings that need shapes, exclude the rest\.")
+    if re.sub(part, "", re.sub(one, "", statement)).strip():
         return None, "statement not understood"
     stated, derived = {}, {}
+    # Which GEMMs have shapes does not change the share that they take.
+    for gemms, stage, rank, share, known in re.findall(part, statement):
+        stated |= {f"{stage}{rank}_share": share, f"{stage}{rank}_of_gemms": gemms, f"{stage}{rank}_known": known}
+        derived[f"{stage}{rank}_share"] = product_share(work, stage, process_of_rank(work, stage, rank or None))
     for stage, rank, share in re.findall(one, statement):
         group = f"{stage}{rank}_share"
         stated[group] = share

@@ -4,6 +4,7 @@ Definitions: docs/findings/garbage-collection.md and the pages of the other rule
 """
 
 import collections
+import re
 import statistics
 
 from activities import UNNAMED, Host, names, windows_of
@@ -25,8 +26,9 @@ PREPARES = 1e6
 MOST = 0.9
 LOADS = ["code loading", "kernel plans", "host code", "allocation", "synchronization", "files"]
 IDLE = (r"The GPU is idle for (?P<share>\S+ %) of (?:the (?P<run>\S+ \S+) of the measured loop|.+?)"
-        r" (?:while .+?|in and after waits for the GPU)(?: \((?!median)(?P<names_text>[^)]+)\))?")
-OCCURS = r", in (?P<windows>\S+) of (?P<all>\S+) iterations \((?P<each>\S+ \S+) each(?: under the profiler)?\)"
+        r" (?:while .+?|in and after waits for the GPU)(?: \((?!median)(?P<names_text>(?:[^()]|\(\S+ %\))+)\))?")
+OCCURS = (r", in (?:(?P<windows>\S+) of (?P<all>\S+) iterations \((?P<each>\S+ \S+) each(?: under the profiler)?\)"
+          r"|(?P<with_loss>\S+) of (?P<parts>\S+) parts of the capture)")
 PATTERN = IDLE + OCCURS + r"\.(?: A loop with fixed shapes does so once\.| A length that was planned before needs no plan\.)?"
 SYNC = (IDLE + r"(?: \(median (?P<calls>\S+) calls per iteration\))?" + OCCURS
         + r"; (?P<within_share>\S+ %) of it before these calls return, the rest while the CPU launches into the empty queue\."
@@ -333,8 +335,20 @@ def sync_bound(work, stage, process, found):
         gain = max(gain, line.saving_idle(line.time - line.busy))
     name = ", ".join(listed[:3]) if kind == "mask" else ", ".join(names([own], activities)[:3]) if is_mixed else name
     calls, call, around = sync_calls(work, stage, process)
-    return dict(told, gain=gain, names_text=name, calls=calls, call_text=call, around_text=around,
+    return dict(told, gain=gain, names_text=with_shares(work, own, activities, name), calls=calls, call_text=call, around_text=around,
                 within_share=min((line.pool["sync"] + line.pool["copy"]) / lost, 1))
+
+
+def with_shares(work, own, activities, listed):
+    """Names with the share of each, where the statement has shares: as stated, if all digits agree."""
+    stated = re.findall(r"(?:GPU \(|, )([^(,]+?) \((\S+) %\)", work.statement)
+    times = collections.Counter()
+    for activity in activities:
+        times.update({name: time for name, time in own.subjects.get(activity, {}).items() if name is not None})
+    known = {name: time / max(times.total(), 1) * 100 for name, time in times.items()}
+    if stated and all(abs(known.get(name, -1) - float(share)) <= 1e-6 for name, share in stated):
+        return ", ".join(f"{name} ({share} %)" for name, share in stated)
+    return listed
 
 
 def kind_of_wait(name):

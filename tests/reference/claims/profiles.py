@@ -27,9 +27,9 @@ def number(text):
 class Profile:
     """Launches as dictionaries of figures."""
 
-    def __init__(self, path):
+    def __init__(self, files):
         self.launches = collections.defaultdict(dict)
-        for table in self.tables(pathlib.Path(path)):
+        for table in (table for file in files for table in self.tables(pathlib.Path(file))):
             with open(table, encoding="utf-8", errors="replace", newline="") as file:
                 rows = list(csv.reader(line for line in file if not line.startswith("==")))
             (self.details if "Metric Name" in rows[0] else self.raw)(rows[0], rows[1:])

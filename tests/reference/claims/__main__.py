@@ -33,7 +33,7 @@ from first_page import figures
 from instances import WHOLE, Pass
 from kernels import KERNELS
 from limits import LIMITS
-from named import NAMED
+from named import NAMED, losses_of
 from parts import product_share
 from power import PATTERN, clock_limit
 from profiles import PROFILED, Profile
@@ -112,6 +112,10 @@ def hidden_graphs(work, statement):
     return stated, derived
 
 
+OF_PARTS = {"sync-bound": ("share", "within_share", "with_loss", "gain"), "host-bound": ("share", "os_share", "off_share", "gain"),
+            "stage-busy": ("cause_share",), "os-waits": ("with_loss",)}
+
+
 def derive(work, finding):
     """What the statement says and what is derived, by group; or why there is nothing."""
     rule = finding["rule"]
@@ -142,7 +146,11 @@ def derive(work, finding):
     stage = finding["stage"] or (work.stages[0] if work.stages else None)
     process = process_of_rank(work, stage, finding["rank"])
     work.pauses = (finding["stage"], finding["rank"]) in work.with_pauses
-    return stated, derivation(work, stage, process, work.idle(stage, process) if process is not None else [])
+    derived = derivation(work, stage, process, work.idle(stage, process) if process is not None else [])
+    if stage == WHOLE and rule in OF_PARTS and derived and any(one.total() for one in losses_of(work, stage, process).named()):
+        # No definition says where a whole capture is cut into its ten parts, which named idle time depends on.
+        derived = {group: value for group, value in derived.items() if group not in OF_PARTS[rule]}
+    return stated, derived
 
 
 def check(work, finding):
@@ -185,7 +193,7 @@ def inputs(arguments):
 def page_one(told, work, gains):
     """Of each figure of the first page its state, as a finding, and words."""
     try:
-        for stage, name, groups in figures(told, work, gains):
+        for stage, name, groups in figures(told, work, gains, is_short_for):
             false = [group for group, (stated, derived) in groups.items() if not is_equal(stated, derived)]
             words = "; ".join(f"{group} {stated} | {derived:.10g}" for group, (stated, derived) in groups.items())
             state = "FALSE" if false else "true"

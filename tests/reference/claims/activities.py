@@ -10,7 +10,7 @@ import functools
 import sqlite3
 
 from idle import kind, process_of, rows
-from instances import MARK, projection
+from instances import MARK, WHOLE, projection
 from kernel_names import class_of, is_cudnn_attention
 from line import HOST
 
@@ -381,4 +381,10 @@ def names(losses, activities):
 
 
 def windows_of(work, stage, process, gpu):
-    return [(*projection(one), one.thread) for one in work.counted(stage, process) if any(op.gpu == gpu for op in one.ops)]
+    """Of each counted instance; a whole capture is ten parts."""
+    found = [(*projection(one), one.thread) for one in work.counted(stage, process) if any(op.gpu == gpu for op in one.ops)]
+    if stage != WHOLE:
+        return found
+    (start, end, thread), = found
+    cuts = [start + (end - start) * part // 10 for part in range(11)]
+    return [(*cut, thread) for cut in zip(cuts, cuts[1:])]

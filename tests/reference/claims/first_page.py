@@ -1,12 +1,15 @@
-"""Figures of the first page: times and busy shares of stages, times after actions, shares that actions save, covered time.
+"""Figures of the first page: times and busy shares of stages, times after actions, shares that actions save, covered time, parts
+without an action.
 
 Definitions: docs/methodology.md, *Upper bounds of gains* and *Time*. Times after several actions are computed jointly by the program;
 here they lie between the time without all of these savings and that without the largest one of them.
 """
 
+import collections
 import re
 
 import report
+from idle import LABELS
 from instances import MARK, covered, projection
 from line import Line
 from named import loop_time, pairs_of
@@ -18,7 +21,7 @@ LOOP, STEP, REQUEST = "Measured loop", "Training step", "Request"
 OF_STAGE = re.compile(r"(.+?)(?:, mean of two levels \(.*\)|, profiled)?(, per step(?: \(of (\d+)\))?)?")
 
 
-def figures(told, work, gains):
+def figures(told, work, gains, is_short_for):
     """Of each figure its name, and by group what is stated and what is derived. The gains of findings are derived ones."""
     processes = {stage: sorted(work.instances(stage)) for stage in work.stages}
     lines = {stage: Line(work, stage, own[0]) for stage, own in processes.items() if len(own) == 1 and work.counted(stage, own[0])}
@@ -69,11 +72,32 @@ def figures(told, work, gains):
             elif "request" not in effect[1] and effect[1] != "each step":
                 groups["share"] = effect[2], gain / whole
             yield stage, f"action {action['number']}", groups
+    yield from without_action(told, work, lines, is_short_for)
     if len({op.gpu for op in work.capture.ops}) == 1 and (phases := report.dataset(told, "account_phases")):
         measured = [row for row in phases if row["phase"] in ("measured iterations", "slow measured iterations")]
         spans = [projection(one) for _, _, one, counts in chain(work) if counts]
         yield None, "covered time", {"time": (float(sum(value(row["time_ns"]) for row in measured)), covered(spans)),
                                      "share": (sum(value(row["captured_share"]) for row in measured), covered(spans) / captured(work))}
+
+
+def without_action(told, work, lines, is_short_for):
+    """Parts of the measured iterations without an action: kernels by the words of their names, idle time by its cause."""
+    whole = sum(projection(one)[1] - projection(one)[0] for _, _, one, counts in chain(work) if counts)
+    causes = {label: cause for cause, label in LABELS.items()}
+    for row in report.dataset(told, "no_action"):
+        line, time = lines.get(row["stage"]), value(row["ns"])
+        if line is None or row["kind"] == "idle cause" and row["label"] not in causes:
+            continue
+        if row["kind"] == "idle cause":
+            own = line.pool[causes[row["label"]]]
+        else:
+            times = collections.Counter()
+            for op in (op for one in line.counted for op in one.ops if not op.copy):
+                name = work.capture.details[op.rank]["name"]
+                times[name] += (op.end - op.start) * is_short_for(row["label"], name)
+            # Several kernels can have these words; of kernels of one name, all or one.
+            own = min([*times.values(), times.total()], key=lambda one: abs(one - time), default=0)
+        yield row["stage"], f"no action {row['label']}", {"time": (float(time), own), "share": (value(row["share"]), own / whole)}
 
 
 def loop_of(work):

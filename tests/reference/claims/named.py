@@ -133,8 +133,8 @@ def of_stage(work, stage, process, activities):
     saved = min(bound(lost, issued, line.of_host(), line.late_latency()), line.whole)
     listed = names([own], activities)
     gain = gain_of_stage(line, own.windows, windows, lost + issued, saved, issued)
-    return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / max(windows, 1), gain=gain,
-                names_text=", ".join(listed[:3])), own, line, lost
+    return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / max(windows, 1), gain=gain, with_loss=windows,
+                parts=own.windows, names_text=", ".join(listed[:3])), own, line, lost
 
 
 def gain_of_stage(line, all_windows, windows, loss, saved, issued):
@@ -174,7 +174,7 @@ def of_loop(work, activities):
 def marked(rule):
     def derivation(work, stage, process, found):
         activities = MARKED[rule]
-        if rule == "os-waits" and not host_time(work, activities):
+        if rule == "os-waits" and host_time(work, ["files"]) > host_time(work, activities):
             activities = ["files"]
         return of_stage(work, stage, process, activities)[0] if work.of_stage else of_loop(work, activities)
     return derivation

@@ -48,7 +48,12 @@ class Rest:
     def __init__(self, work, stage, process, found):
         self.line, self.found = Line(work, stage, process), found
         self.losses = losses_of(work, stage, process)
-        self.named = self.losses.named() if len(found) == self.losses.windows else [collections.Counter() for _ in found]
+        self.named = self.losses.named()
+        # A whole capture is one instance of ten windows.
+        if len(found) == 1:
+            self.named = [sum(self.named, collections.Counter())]
+        elif len(found) != self.losses.windows:
+            self.named = [collections.Counter() for _ in found]
 
     def of(self, index, *causes):
         times = self.found[index][3]

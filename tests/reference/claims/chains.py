@@ -9,7 +9,7 @@ import math
 import statistics
 
 from calls import CallFinder
-from groups import Epilogues, Finder
+from groups import Finder, Names
 from instances import covered, lies_in, projection
 from line import Line
 from named import preparation
@@ -19,7 +19,7 @@ from stages import Rest
 
 # What the program writes out itself runs code of its own between its launches.
 OF_LOOPS = ("optimizer-loop", "expert-loop", "gemm-loop", "attention-math")
-BY_NAMES = ("gemm-epilogue", "repeated-calls", "constant-calls", "recomputed-activations")
+BY_NAMES = ("gemm-epilogue", "layout-conversions", "repeated-calls", "constant-calls", "recomputed-activations")
 OF_LAUNCHES = ("optimizer-loop", "expert-loop", "gemm-loop", "layout-conversions")
 
 
@@ -70,7 +70,7 @@ def places(work, roof):
             own = details(work, op)
             launches[op.gpu, own["stream"]].append(Launch(op, at, own, place, operators_around(work, op)))
     for own in launches.values():
-        chains = Finder(own, roof, work).find() if roof else Epilogues(own).find()
+        chains = (Finder if roof else Names)(own, roof, work).find()
         for chain in chains + CallFinder(own, work).find():
             place = found[own[chain.launches[0]].place[0]]
             time = sum(own[at].time for at in chain.launches) * chain.scale + chain.also

@@ -392,13 +392,15 @@ class Finder:
         return self.roof.moving(size)
 
 
-class Epilogues:
-    """Kernels of the program that by name, order and stream do what the epilogue of the GEMM before them could do."""
-
-    def __init__(self, launches):
-        self.launches = launches
+class Names(Finder):
+    """Kernels that by name, order and stream show a group: epilogues of GEMMs, conversions of layouts by cuDNN."""
 
     def find(self):
+        self.layouts()
+        return self.chains + self.after_products()
+
+    def after_products(self):
+        """Kernels of the program that do what the epilogue of the GEMM before them could do."""
         launches, chains = collections.defaultdict(list), []
         for at, launch in enumerate(self.launches):
             if re.search("bias|relu|gelu", launch.kernel, re.I) and not re.search("grad|backward|bwd|::", launch.kernel, re.I):

@@ -71,7 +71,7 @@ class Pass:
             if name and not name.startswith(("nccl", "NCCL", MARK)):
                 self.open[thread].append((start, -end))
         self.open = {thread: union(own) for thread, own in self.open.items()}
-        self.gaps_of, self.memo, self.samples, self.stages, self.pauses = {}, {}, None, [], False
+        self.gaps_of, self.memo, self.samples, self.stages, self.pauses, self.places = {}, {}, None, [], False, {}
         self.warmup = 0
 
     def gaps(self, gpu):

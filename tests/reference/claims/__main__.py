@@ -112,8 +112,9 @@ def hidden_graphs(work, statement):
     return stated, derived
 
 
-OF_PARTS = {"sync-bound": ("share", "within_share", "with_loss", "gain"), "host-bound": ("share", "os_share", "off_share", "gain"),
-            "stage-busy": ("cause_share",), "os-waits": ("with_loss",)}
+OF_PARTS = {"sync-bound": ("share", "within_share", "with_loss", "gain", "windows", "all", "each"), "allocator-stalls": ("share", "gain"),
+            "host-bound": ("share", "does_text", "os_share", "off_share", "gain"), "stage-busy": ("cause_text", "cause_share"),
+            "os-waits": ("with_loss",)}
 
 
 def derive(work, finding):
@@ -193,7 +194,7 @@ def inputs(arguments):
 def page_one(told, work, gains):
     """Of each figure of the first page its state, as a finding, and words."""
     try:
-        for stage, name, groups in figures(told, work, gains, is_short_for):
+        for stage, name, groups in figures(told, work, gains):
             false = [group for group, (stated, derived) in groups.items() if not is_equal(stated, derived)]
             words = "; ".join(f"{group} {stated} | {derived:.10g}" for group, (stated, derived) in groups.items())
             state = "FALSE" if false else "true"

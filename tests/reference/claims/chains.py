@@ -19,7 +19,10 @@ from stages import Rest
 
 # What the program writes out itself runs code of its own between its launches.
 OF_LOOPS = ("optimizer-loop", "expert-loop", "gemm-loop", "attention-math")
-BY_NAMES = ("gemm-epilogue", "layout-conversions", "repeated-calls", "constant-calls", "recomputed-activations")
+BY_NAMES = ("gemm-epilogue", "layout-conversions", "norm-unfused", "pointwise-unfused", "dtype-casts", "repeated-calls", "constant-calls", "recomputed-activations")
+OF_GRIDS = ("norm-unfused", "pointwise-unfused", "dtype-casts")
+# Elements per block of vectorized kernels at most, and whether a chain goes on after a fill.
+READINGS = ((1024,), (2048, False))
 OF_LAUNCHES = ("optimizer-loop", "expert-loop", "gemm-loop", "layout-conversions")
 
 
@@ -46,10 +49,10 @@ def measured_loop(work):
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
 
 
-def places(work, roof):
-    """Of each stage, and of what lies between stages (None), its groups."""
-    if hasattr(work, "places"):
-        return work.places
+def places(work, roof, reading=()):
+    """Of each stage, and of what lies between stages (None), its groups; by names alone in one reading of the grids."""
+    if reading in work.places:
+        return work.places[reading]
     found, place_of, window = {}, {}, measured_loop(work)
     for key in stages_of(work):
         counted = work.counted(*key)
@@ -70,7 +73,7 @@ def places(work, roof):
             own = details(work, op)
             launches[op.gpu, own["stream"]].append(Launch(op, at, own, place, operators_around(work, op)))
     for own in launches.values():
-        chains = (Finder if roof else Names)(own, roof, work).find()
+        chains = (Finder if roof else Names)(own, roof, work, *reading).find()
         for chain in chains + CallFinder(own, work).find():
             place = found[own[chain.launches[0]].place[0]]
             time = sum(own[at].time for at in chain.launches) * chain.scale + chain.also
@@ -83,10 +86,10 @@ def places(work, roof):
             group["within"] += removed * chain.within
             group["time"] += time
             group["bound"] += min(chain.bound, time)
-            key = tuple(chain.example[name] for name in ("operators", "sizes", "source", "target"))
+            key = tuple(chain.example[name] or "" for name in ("operators", "sizes", "source", "target"))
             example = group["examples"].setdefault(key, dict(chain.example, time=0))
             example["time"] += time
-    work.places = found
+    work.places[reading] = found
     return found
 
 
@@ -99,7 +102,19 @@ def of_pass(work, kind):
             return places(other, Roof(gpu_name(work))), other
     if kind not in BY_NAMES:
         raise LookupError("no derivation by names alone")
-    return places(work, None), work
+    found = places(work, None)
+    others = [places(work, None, reading) for reading in READINGS] if kind in OF_GRIDS else []
+    # A cast in a chain belongs to that, and an FP64 kernel may.
+    kinds = OF_GRIDS if kind == "dtype-casts" else [kind]
+    differs = any(totals(place, one) != totals(found[stage], one) for other in others for stage, place in other.items() for one in kinds)
+    if differs or others and any("double" in (details(work, op)["name"] or "") for op in work.capture.ops):
+        raise LookupError("names and grids do not say which kernels belong together")
+    return found, work
+
+
+def totals(place, kind):
+    group = place.groups.get(kind)
+    return group and (group["chains"], group["kernels"], group["time"], group["bound"])
 
 
 def chain_rule(kind):
@@ -107,6 +122,8 @@ def chain_rule(kind):
         found_places, other = of_pass(work, kind)
         of_loop, per_step = work.of_stage is None, 1
         if not any(kind in place.groups for place in (found_places.values() if of_loop else [found_places[stage]])):
+            if other is work and kind in OF_GRIDS:
+                raise LookupError("names and grids do not say which kernels belong together")
             return None
         line = Line(work, stage, process)
         if of_loop:

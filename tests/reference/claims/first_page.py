@@ -21,7 +21,7 @@ LOOP, STEP, REQUEST = "Measured loop", "Training step", "Request"
 OF_STAGE = re.compile(r"(.+?)(?:, mean of two levels \(.*\)|, profiled)?(, per step(?: \(of (\d+)\))?)?")
 
 
-def figures(told, work, gains, is_short_for):
+def figures(told, work, gains):
     """Of each figure its name, and by group what is stated and what is derived. The gains of findings are derived ones."""
     processes = {stage: sorted(work.instances(stage)) for stage in work.stages}
     lines = {stage: Line(work, stage, own[0]) for stage, own in processes.items() if len(own) == 1 and work.counted(stage, own[0])}
@@ -44,7 +44,8 @@ def figures(told, work, gains, is_short_for):
         saved = [saved_of(action, lines, gains, None if is_loop or is_step else stage, is_loop) for action in actions]
         for number in range(1, 1 + len(saved)):
             after, own = value(row.get(f"after_{number}")), saved[:number]
-            if after is None or None in own:
+            # Stalls, and what is of the loop alone, overlap with stages in a way that the raw data do not tell.
+            if after is None or None in own or is_loop and any(place not in lines for one in own for place in one):
                 break
             # Of a stage its savings overlap; those of several stages, and stalls, do not.
             places = {place for one in own for place in one}
@@ -65,14 +66,16 @@ def figures(told, work, gains, is_short_for):
             if effect[1] == "each step" and any(row["figure"] == STEP for row in report.dataset(told, "summary_figures")):
                 of_step = saved_of(action, lines, gains, None, False)
                 if of_step is not None:
-                    groups["share"] = effect[2], sum(of_step.values()) / step
+                    # Earlier actions may have saved the same of other stages.
+                    most, stated = sum(of_step.values()) / step, float(effect[2].split()[0]) / 100
+                    groups["share"] = effect[2], min(max(stated, gain / step * 0.995), most * 1.005)
             elif effect[1] == "each request" and requested:
                 times = requested[1] if stage == "decode" else 1
                 groups["share"] = effect[2], gain * times / requested[0]
             elif "request" not in effect[1] and effect[1] != "each step":
                 groups["share"] = effect[2], gain / whole
             yield stage, f"action {action['number']}", groups
-    yield from without_action(told, work, lines, is_short_for)
+    yield from without_action(told, work, lines)
     if len({op.gpu for op in work.capture.ops}) == 1 and (phases := report.dataset(told, "account_phases")):
         measured = [row for row in phases if row["phase"] in ("measured iterations", "slow measured iterations")]
         spans = [projection(one) for _, _, one, counts in chain(work) if counts]
@@ -80,24 +83,30 @@ def figures(told, work, gains, is_short_for):
                                      "share": (sum(value(row["captured_share"]) for row in measured), covered(spans) / captured(work))}
 
 
-def without_action(told, work, lines, is_short_for):
-    """Parts of the measured iterations without an action: kernels by the words of their names, idle time by its cause."""
-    whole = sum(projection(one)[1] - projection(one)[0] for _, _, one, counts in chain(work) if counts)
-    causes = {label: cause for cause, label in LABELS.items()}
+def without_action(told, work, lines):
+    """Parts of the measured iterations without an action: the time of one of their kernels, copies of a direction, idle time by cause."""
+    spans = [projection(one) for _, _, one, counts in chain(work) if counts]
+    whole, causes = sum(end - start for start, end in spans), {label: cause for cause, label in LABELS.items()}
+    if whole != covered(spans):
+        # The earlier of two iterations has what both have.
+        return
     for row in report.dataset(told, "no_action"):
-        line, time = lines.get(row["stage"]), value(row["ns"])
-        if line is None or row["kind"] == "idle cause" and row["label"] not in causes:
+        line, time, label = lines.get(row["stage"]), float(value(row["ns"])), row["label"]
+        ops = [op for one in line.counted for op in one.ops] if line else []
+        if line is None or covered((op.start, op.end) for op in ops) != sum(op.end - op.start for op in ops):
             continue
-        if row["kind"] == "idle cause":
-            own = line.pool[causes[row["label"]]]
-        else:
+        if row["kind"] == "idle cause" and label in causes:
+            own = line.pool[causes[label]]
+        elif row["kind"] == "operation":
             times = collections.Counter()
-            for op in (op for one in line.counted for op in one.ops if not op.copy):
-                name = work.capture.details[op.rank]["name"]
-                times[name] += (op.end - op.start) * is_short_for(row["label"], name)
-            # Several kernels can have these words; of kernels of one name, all or one.
-            own = min([*times.values(), times.total()], key=lambda one: abs(one - time), default=0)
-        yield row["stage"], f"no action {row['label']}", {"time": (float(time), own), "share": (value(row["share"]), own / whole)}
+            for op in ops:
+                direction = f"memcpy {work.direction(op)}" if op.copy else None
+                times[direction or work.capture.details[op.rank]["name"]] += op.end - op.start
+            # Names are short ones there: it must be the time of a kernel, or of several of one name.
+            own = times[label] if label.startswith("memcpy") else min(times.values(), key=lambda one: abs(one - time))
+        else:
+            continue
+        yield row["stage"], f"no action {label}", {"time": (time, own), "share": (value(row["share"]), own / whole)}
 
 
 def loop_of(work):

@@ -23,6 +23,11 @@ ADDING = {"aten::index_add_", "aten::scatter_add_", "aten::scatter_reduce_", "at
 
 DENSE = {"aten::embedding_dense_backward", "aten::_embedding_bag_dense_backward"}
 
+# By name alone: kernels on each element and reductions of PyTorch, and what only looks like them; casts.
+ELEMENTWISE = re.compile(r"at::native::.*(elementwise_kernel|reduce_kernel)")
+OTHERS = re.compile(r"FillFunctor|multi_tensor|embedding|index_elementwise|_scatter_gather|grid_stride")
+CASTS = re.compile(r"b?float16_copy_kernel|unrolled_elementwise_kernel.*direct_copy_kernel")
+
 Chain = collections.namedtuple("Chain", "kind launches bound example scale left others also within", defaults=(1, 1, 0, 0, False))
 
 
@@ -40,7 +45,7 @@ class Finder:
 
     def names(self, launches):
         names = [self.launches[at].name.removeprefix("aten::") for at in launches if self.launches[at].name]
-        return in_order(names)
+        return in_order(names) or None
 
     def free(self, wanted):
         return [at for at, launch in enumerate(self.launches) if at not in self.taken and wanted(launch)]
@@ -392,12 +397,62 @@ class Finder:
         return self.roof.moving(size)
 
 
+def range_of(launch, most_of_vectorized):
+    """The elements that a kernel on this grid can have, least and most; of a reduction any."""
+    if launch.is_reduction:
+        return 1, math.inf
+    match = re.search(r"(vectorized_|unrolled_|)elementwise_kernel\w*<\(int\)(\d+)(?:, \(int\)(\d+))?", launch.kernel)
+    if match is None:
+        return launch.threads, 16 * launch.threads
+    # Per block: of vectorized kernels by the type and the version of PyTorch.
+    least, most = {"vectorized_": (512, most_of_vectorized), "unrolled_": (512, 512)}.get(match[1]) or (128 * int(match[3] or 4),) * 2
+    return (launch.blocks - 1) * least + 1, launch.blocks * most
+
+
 class Names(Finder):
-    """Kernels that by name, order and stream show a group: epilogues of GEMMs, conversions of layouts by cuDNN."""
+    """Kernels that by name, grid, order and stream show a group: epilogues of GEMMs, conversions of layouts by cuDNN, chains of
+    elementwise kernels, casts. A grid allows several readings, in which other kernels belong together."""
+
+    def __init__(self, launches, roof, work, most=2048, skips_fills=True):
+        super().__init__(launches, roof, work)
+        self.most, self.skips_fills = most, skips_fills
 
     def find(self):
         self.layouts()
+        self.elementwise()
+        for at in self.free(lambda launch: CASTS.search(launch.kernel)):
+            self.add("dtype-casts", [at], 0, left=0)
         return self.chains + self.after_products()
+
+    def elementwise(self):
+        run = []
+        for at, launch in enumerate(self.launches):
+            if "FillFunctor" in launch.kernel and self.skips_fills:
+                continue
+            size = range_of(launch, self.most) if at not in self.taken and ELEMENTWISE.search(launch.kernel) and not OTHERS.search(launch.kernel) else None
+            if run and (size is None or self.launches[run[-1][0]].place != launch.place or not self.fits(run, size)):
+                self.close_names(run)
+                run = []
+            if size:
+                run.append((at, size))
+        self.close_names(run)
+
+    def fits(self, run, size):
+        """Whether a kernel can have as many elements as those of a run; after a reduction, fewer."""
+        full = [own for at, own in run if not self.launches[at].is_reduction]
+        whole = max((low for low, _ in full), default=1), min((high for _, high in full), default=math.inf)
+        reduced = any(self.launches[at].is_reduction for at, _ in run)
+        return size[0] <= whole[1] and (reduced or size[1] >= whole[0])
+
+    def close_names(self, run):
+        whole = max((low for at, (low, _) in run if not self.launches[at].is_reduction), default=math.inf)
+        full = [at for at, (_, high) in run if not self.launches[at].is_reduction and high >= whole]
+        if len(full) < 3 or all("copy" in self.launches[at].kernel for at, _ in run):
+            return
+        own = [at for at, _ in run]
+        norm = any(self.launches[at].is_reduction for at in own) and any(
+            re.search("rsqrt|Welford|[sS]td_|var_", self.launches[at].kernel) for at in own)
+        self.add("norm-unfused" if norm else "pointwise-unfused", own, min(self.launches[at].time for at in full) / 2)
 
     def after_products(self):
         """Kernels of the program that do what the epilogue of the GEMM before them could do."""

@@ -12,9 +12,6 @@ use super::world::{MemoryWorld, displayable, displayable_drawing};
 use super::{RenderError, RenderOptions, Rendered};
 use rooflens_document::report::{Kind, Report};
 
-/// Documents that the compiler remembers parts of; a long-lived process forgets older ones.
-const REMEMBERED: usize = 4;
-
 /// Typesets a document of `report` as PDF/UA-1: tagged, fonts embedded, with alternative texts. If it is known when the
 /// capture was made, the file is PDF/A-2a as well.
 ///
@@ -58,7 +55,8 @@ pub(super) fn render(
     files.insert("data.json".to_owned(), text.into_bytes());
     let world = MemoryWorld::new(&options.templates, files)?;
     let bytes = typeset(&world, report);
-    typst::comemo::evict(REMEMBERED);
+    // Documents share too little for the memory that remembering it takes.
+    typst::comemo::evict(0);
     Ok(Rendered::one(&format!("{}.pdf", kind.name()), bytes?))
 }
 

@@ -90,8 +90,7 @@ pub(crate) fn stalls_of_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> 
         return Time::ZERO;
     }
     let beyond = iterations.into_iter().sum::<Time>() - usual * stage.counted;
-    let mean = series.warm().map_or(Time::ZERO, |warm| Time(warm.mean));
-    let mean = typical * Ratio::of(mean, series.typical());
+    let mean = typical * Ratio::of(series.mean(), series.typical());
     let of_repeats = (mean - typical).max(Time::ZERO) * stage.counted;
     (beyond - of_repeats).max(Time::ZERO)
 }
@@ -193,7 +192,16 @@ pub(crate) fn also_faster(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<Inl
         }
         if let Some(drift) = trends::drift(series).filter(|drift| *drift < Ratio::ZERO) {
             let name = Inline::strong(trends::name(evidence, summary));
-            return say!(evidence, "uneven_pace.also", stage = name, drift = -drift);
+            let jump = series.jump.as_ref();
+            return say!(
+                evidence,
+                "uneven_pace.also",
+                stage = name,
+                drift = jump.is_none().then_some(-drift),
+                number = jump.map(|jump| Quantity::count(jump.number as u64)),
+                before = jump.map(|jump| jump.before),
+                after = jump.map(|jump| jump.after),
+            );
         }
     }
     Vec::new()
@@ -204,6 +212,15 @@ pub(crate) fn also_cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Ve
     let name = stage.scope.stage.as_deref()?;
     let baseline = evidence.results.baseline().ok()?;
     let series = baseline.unprofiled(evidence.session, name)?;
+    if let Some(before) = series.before() {
+        return Some(say!(
+            evidence,
+            "repeat_outliers.also_settled",
+            count = Quantity::count(series.settling as u64),
+            time = before,
+            median = series.median(),
+        ));
+    }
     let cold = series.worst_outlier().filter(|outlier| outlier.is_cold())?;
     Some(say!(
         evidence,

@@ -246,6 +246,42 @@ pub fn levels<R: Real>(values: &[R]) -> Option<[Level; 2]> {
     (gap(cut) > LEVELS_APART * middle).then_some([level(low)?, level(high)?])
 }
 
+/// Values that each side of a change needs.
+const LEAST_OF_SIDE: usize = 3;
+
+/// The split of a sequence that leaves the least squared deviations from the means of both sides: the number of values
+/// before it, and these deviations. Absent where a side would have fewer than three values.
+pub fn change_point<R: Real>(values: &[R]) -> Option<(usize, f64)> {
+    let values = numbers(values);
+    let (count, center) = (values.len(), mean(&values)?);
+    let squares: f64 = values.iter().map(|value| (value - center).powi(2)).sum();
+    let (mut sum, mut best) = (0.0, None);
+    for at in 1..count {
+        sum += values[at - 1] - center;
+        let between = sum * sum * count as f64 / (at * (count - at)) as f64;
+        let has_sides = at.min(count - at) >= LEAST_OF_SIDE;
+        if has_sides && best.is_none_or(|(_, most)| between > most) {
+            best = Some((at, between));
+        }
+    }
+    best.map(|(at, between)| (at, (squares - between).max(0.0)))
+}
+
+/// The number of values before a sequence settles at a lower level: the gap between both levels, from the lowest tenth
+/// before to the highest tenth after, exceeds 15 % of the lower one, and what both scatter together.
+pub fn settles<R: Real>(values: &[R]) -> Option<usize> {
+    let (at, _) = change_point(values)?;
+    let mut values = numbers(values);
+    let (before, after) = values.split_at_mut(at);
+    let tenths = |side: &mut [f64]| {
+        side.sort_by(f64::total_cmp);
+        Some((quantile(side, 0.1)?, quantile(side, 0.9)?))
+    };
+    let ((low, high), (least, most)) = (tenths(before)?, tenths(after)?);
+    let gap = low - most;
+    (gap > (high - low) + (most - least) && gap > LEVELS_APART * most).then_some(at)
+}
+
 /// Modified z-score of the first value against the rest, which need to be 3 at least.
 pub fn modified_z_of_first<R: Real>(values: &[R]) -> Option<f64> {
     let values = numbers(values);
@@ -566,6 +602,22 @@ mod tests {
         ));
         let outliers: Vec<usize> = (0..5).filter(|index| z[*index].abs() > OUTLIER_Z).collect();
         assert_eq!(outliers, [0]);
+    }
+
+    #[test]
+    fn a_sequence_settles_where_its_end_is_far_below_its_start() {
+        // Three values at 51, then three at 8: nothing is left of steps without scatter.
+        assert_eq!(
+            change_point(&[5.0, 5.0, 5.0, 1.0, 1.0, 1.0]),
+            Some((3, 0.0))
+        );
+        assert_eq!(settles(&[50.0, 52.0, 51.0, 8.0, 7.0, 8.0]), Some(3));
+        // Rising, mixed, one cold start, and a gap of 1 between sides that scatter by 3.
+        assert_eq!(settles(&[8.0, 7.0, 8.0, 50.0, 52.0, 51.0]), None);
+        assert_eq!(settles(&[50.0, 8.0, 51.0, 7.0, 52.0, 8.0]), None);
+        assert_eq!(settles(&[90.0, 30.0, 31.0, 30.0, 31.0, 30.0]), None);
+        assert_eq!(settles(&[9.0, 6.0, 8.0, 5.0, 2.0, 4.0]), None);
+        assert_eq!(settles(&[50.0, 52.0, 8.0, 8.0]), None);
     }
 
     #[test]

@@ -6,7 +6,9 @@ use crate::engine::facts::Sizes;
 use crate::engine::stage_stats::Summary;
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, Session, StrId};
-use rooflens_stats::{Level, OUTLIER_Z, Statistics, alike, levels, median, modified_z_of_groups};
+use rooflens_stats::{
+    Level, OUTLIER_Z, Statistics, alike, levels, mean, median, modified_z_of_groups, settles,
+};
 use rooflens_units::{Count, Time};
 
 /// The timed repeats of a bundle.
@@ -27,7 +29,9 @@ pub struct Series {
     pub profiled: Option<bool>,
     /// Single repeats, in order.
     pub repeats: Vec<Repeat>,
-    /// Of their durations, nanoseconds.
+    /// Repeats before the others settle at a lower level, as iterations of the timeline do: 0 if all are at one.
+    pub settling: usize,
+    /// Of the durations after that, nanoseconds.
     pub statistics: Statistics,
     /// Steps of a repeat, if all repeats have the same number.
     pub steps: Option<u64>,
@@ -69,7 +73,7 @@ pub fn compute(context: &Context<'_>) -> Known<Baseline> {
     }
     let series = groups
         .iter()
-        .filter_map(|(_, rows)| Series::of(session, rows))
+        .filter_map(|(_, rows)| Series::of(context, rows))
         .collect();
     Ok(Baseline { series })
 }
@@ -128,13 +132,14 @@ impl Baseline {
 }
 
 impl Series {
-    fn of(session: &Session, rows: &[usize]) -> Option<Self> {
+    fn of(context: &Context<'_>, rows: &[usize]) -> Option<Self> {
+        let session = context.session;
         let timings = &session.timings;
         let values: Vec<f64> = rows
             .iter()
             .map(|row| timings.duration[*row].time().0)
             .collect();
-        let (first, statistics) = (*rows.first()?, Statistics::of(&values)?);
+        let first = *rows.first()?;
         let sizes = |row: &usize| Sizes {
             batch: timings.batch[*row],
             tokens: timings.tokens[*row],
@@ -143,7 +148,12 @@ impl Series {
         let work = rows
             .iter()
             .map(|row| (sizes(row).of_work(), timings.steps[*row]));
-        let groups = alike(work);
+        let is_alike = alike(work.clone()).len() == 1;
+        let settling = settles(&values).filter(|_| {
+            is_alike && settles_in_timeline(context, session.text(timings.stage[first]))
+        });
+        let settling = settling.unwrap_or(0);
+        let groups = alike(work.enumerate().map(|(at, work)| (at < settling, work)));
         let z = modified_z_of_groups(&values, &groups);
         let repeat = |(at, row): (usize, &usize)| Repeat {
             number: timings.repeat[*row],
@@ -170,7 +180,8 @@ impl Series {
             profiled: timings.profiled[first],
             levels: levels(&values).filter(|_| groups.len() == 1),
             repeats,
-            statistics,
+            settling,
+            statistics: Statistics::of(&values[settling..])?,
             steps: steps.filter(|_| rows.iter().all(|row| timings.steps[*row] == steps)),
         })
     }
@@ -203,7 +214,7 @@ impl Series {
         Time(self.statistics.median)
     }
 
-    /// The time of a typical repeat: the median; where most lie at two levels, and few between, their mean.
+    /// The time of a typical repeat: the median once they settle; where most lie at two levels, and few between, their mean.
     pub fn typical(&self) -> Time {
         let Some(levels) = &self.levels else {
             return self.median();
@@ -231,14 +242,30 @@ impl Series {
         self.steps.map(|steps| self.median() / steps as f64)
     }
 
-    /// The repeats far from the median.
+    /// The settled repeats far from the median.
     pub fn outliers(&self) -> impl Iterator<Item = &Repeat> {
-        self.repeats.iter().filter(|repeat| repeat.is_outlier())
+        let settled = self.repeats[self.settling..].iter();
+        settled.filter(|repeat| repeat.is_outlier())
     }
 
-    /// Durations of the repeats without a cold first one, nanoseconds; none if that is the only one.
-    pub fn warm(&self) -> Option<Statistics> {
+    /// Median of the repeats before they settle, if they do.
+    pub fn before(&self) -> Option<Time> {
+        self.repeats[..self.settling]
+            .first()
+            .map(|repeat| repeat.typical)
+    }
+
+    /// Mean of all repeats, also of those before they settle, but a cold first one.
+    pub fn mean(&self) -> Time {
         let warm = self.repeats.iter().filter(|repeat| !repeat.is_cold());
+        let times = warm.map(|repeat| repeat.duration.time().0);
+        mean(&times.collect::<Vec<_>>()).map_or(Time::ZERO, Time)
+    }
+
+    /// Durations of the settled repeats without a cold first one, nanoseconds; none if that is the only one.
+    pub fn warm(&self) -> Option<Statistics> {
+        let settled = self.repeats[self.settling..].iter();
+        let warm = settled.filter(|repeat| !repeat.is_cold());
         let times = warm.map(|repeat| repeat.duration.time().0);
         Statistics::of(&times.collect::<Vec<_>>())
     }
@@ -253,6 +280,22 @@ impl Series {
     pub fn excess(&self) -> Time {
         self.outliers().map(Repeat::distance).sum()
     }
+}
+
+/// Whether iterations of a stage settle in the timeline as well; of stages without iterations nothing speaks against it.
+fn settles_in_timeline(context: &Context<'_>, stage: &str) -> bool {
+    let facts = context.facts;
+    let mut stages = facts
+        .stages
+        .iter()
+        .filter(|one| one.name == stage)
+        .peekable();
+    stages.peek().is_none()
+        || stages.any(|stage| {
+            let instances = facts.instances_of(stage).iter();
+            let times = instances.filter_map(|instance| Some(instance.time()?.time().0));
+            settles(&times.collect::<Vec<_>>()).is_some()
+        })
 }
 
 impl Repeat {
@@ -306,6 +349,18 @@ mod tests {
         assert_eq!(marked, [true, false, false, false, false]);
         assert!(all[0].worst_outlier().is_some_and(Repeat::is_cold));
         assert_eq!(all[0].excess(), Time(60.0));
+    }
+
+    #[test]
+    fn repeats_that_settle_are_typical_only_after_that() {
+        let slow_first = [50, 52, 51, 8, 7, 8];
+        let all = series(&session(&[("decode", "baseline", None, &slow_first)]));
+        let found = &all[0];
+        assert_eq!((found.settling, found.before()), (3, Some(Time(51.0))));
+        assert_eq!((found.typical(), found.statistics.n), (Time(8.0), 3));
+        assert_eq!(found.outliers().count(), 0);
+        // (153 + 23) ÷ 6.
+        assert!((found.mean().0 - 176.0 / 6.0).abs() < 1e-9);
     }
 
     #[test]

@@ -32,6 +32,10 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         .flat_map(|baseline| &baseline.series)
     {
         has_scores |= series.repeats.iter().any(|repeat| repeat.z.is_some());
+        if let Some(before) = series.before() {
+            drafts.push(settled(evidence, series, before));
+            continue;
+        }
         let Some(outlier) = series.worst_outlier().filter(|repeat| is_far(repeat)) else {
             continue;
         };
@@ -60,19 +64,43 @@ pub(crate) fn is_far(repeat: &Repeat) -> bool {
     repeat.distance() >= repeat.typical * FAR
 }
 
+/// That the first repeats take longer than all others, which the figures are of.
+fn settled(evidence: &Evidence<'_>, series: &Series, before: Time) -> Draft {
+    let stage = evidence.session.text(series.stage);
+    let slow = series.settling as u64;
+    let finding = Finding {
+        weight_ns: (before - series.median()) * slow as f64,
+        ..of_series(evidence, series, stage.to_owned())
+    };
+    let arguments = arguments! {
+        number = Quantity::count(slow),
+        stage = Inline::code(stage),
+        time = before,
+        median = series.median(),
+        count = Quantity::count(series.statistics.n as u64),
+    };
+    let draft = Draft::new(finding, arguments).statement("statement_settled");
+    draft.advice("advice_settled")
+}
+
+fn of_series(evidence: &Evidence<'_>, series: &Series, title: String) -> Finding {
+    Finding {
+        title,
+        evidence: vec![series.evidence(evidence.session)],
+        scope: series.scope(evidence.session),
+        ..Finding::default()
+    }
+}
+
 fn draft(evidence: &Evidence<'_>, series: &Series, outlier: &Repeat) -> Draft {
-    let session = evidence.session;
-    let stage = session.text(series.stage);
+    let stage = evidence.session.text(series.stage);
     let title = match outlier.is_cold() {
         true => words!(evidence, "repeat_outliers.title_cold", stage = stage),
         false => stage.to_owned(),
     };
     let finding = Finding {
-        title,
         weight_ns: series.excess(),
-        evidence: vec![series.evidence(session)],
-        scope: series.scope(session),
-        ..Finding::default()
+        ..of_series(evidence, series, title)
     };
     let arguments = arguments! {
         number = Quantity::count(u64::from(outlier.number)),

@@ -7,7 +7,7 @@ use crate::rule::{Outcome, Rule, Threshold};
 use crate::trends::{self, DRIFT};
 use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::time::drift::{LEAST_FOR_TREND, Series, TREND_Z};
-use rooflens_document::{Finding, Inline, Severity};
+use rooflens_document::{Finding, Inline, Quantity, Severity};
 use rooflens_units::Ratio;
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -79,9 +79,13 @@ fn draft(evidence: &Evidence<'_>, series: &Series, stage: &str, drift: Ratio) ->
         pass = Inline::code(evidence.session.pass_name(series.pass)),
         stage = Inline::strong(stage),
         drift = drift.abs(),
+        number = series.jump.map(|jump| Quantity::count(jump.number as u64)),
+        before = series.jump.map(|jump| jump.before),
+        after = series.jump.map(|jump| jump.after),
     };
     let draft = Draft::new(finding, arguments);
     match is_longer {
+        _ if series.jump.is_some() => draft.statement("jump").advice("advice_jump"),
         true => draft.statement("longer").advice("advice_longer"),
         false => draft.statement("shorter").advice("advice_shorter"),
     }

@@ -18,6 +18,9 @@ pub(super) const ITERATIONS: Count = Count(3.0);
 /// Half of the interval of the median ÷ bound from which on the bound is not beyond doubt.
 const WIDE: Ratio = Ratio(0.5);
 
+/// Half of the interval of the median from which on no bound is beyond doubt.
+const CLOSE: Ratio = Ratio(0.1);
+
 /// Captures that show the same stalls, from which on these are beyond doubt.
 const CAPTURES: usize = 3;
 
@@ -83,7 +86,11 @@ fn of_stage(
         return (Confidence::Low, why);
     }
     let is_idle = gain.kind == GainKind::Idle;
-    let is_narrow = scatter.is_some_and(|scatter| scatter < share * WIDE);
+    let has_levels = evidence
+        .unprofiled_series(stage)
+        .is_some_and(|series| series.levels.is_some());
+    let is_narrow =
+        scatter.is_some_and(|scatter| scatter < (share * WIDE).min(CLOSE)) && !has_levels;
     match repeats.map(|repeats| Count(repeats.n as f64)) {
         _ if gain.kind == GainKind::Measured => (
             Confidence::High,
@@ -149,9 +156,10 @@ fn captures(evidence: &Evidence<'_>, action: &Action<'_>, stage: &StageLine) -> 
         pauses::RULE => evidence.repeats(stage),
         _ => None,
     };
+    let is_settled = series.is_some_and(|series| series.settling > 0);
     let mut outliers = series.into_iter().flat_map(Series::outliers);
-    let is_slow =
-        outliers.any(|repeat| repeat.z > Some(0.0) && is_far(repeat) && !repeat.is_cold());
+    let is_slow = is_settled
+        || outliers.any(|repeat| repeat.z > Some(0.0) && is_far(repeat) && !repeat.is_cold());
     passes + usize::from(is_slow)
 }
 

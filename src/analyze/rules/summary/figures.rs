@@ -277,10 +277,19 @@ pub(super) fn limit(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> 
     (share < Ratio::ONE).then(|| stage.reference() * share)
 }
 
-/// The two levels of the unprofiled times of a stage, or of its steps, with their counts: the mean of both is shown.
+/// The two levels of the unprofiled times of a stage, or of its steps, with their counts: the mean of both is shown. Of
+/// repeats that settle, what they take before.
 pub(super) fn levels(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
     let series = evidence.unprofiled_series(stage)?;
     let steps = series.steps.filter(|_| stage.is_decode()).unwrap_or(1);
+    if let Some(before) = series.before() {
+        return Some(words!(
+            evidence,
+            "summary.settled",
+            count = Quantity::count(series.settling as u64),
+            before = before / steps as f64,
+        ));
+    }
     let [low, high] = series.levels?;
     let time = |level: Level| Time(level.median) / steps as f64;
     Some(words!(

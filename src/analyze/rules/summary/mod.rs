@@ -22,7 +22,7 @@ use self::figures::Figure;
 use self::leaves::Leaf;
 use crate::evidence::Evidence;
 use crate::rule::{Outcome, Rule};
-use crate::stage::StageLine;
+use crate::stage::{SLOWED, StageLine};
 use crate::time::stage_busy;
 use crate::{launching, pauses};
 use rooflens_analysis::counters::limits::{KernelLimit, Reason};
@@ -489,9 +489,29 @@ fn action_line(evidence: &Evidence<'_>, action: &Action<'_>) -> Vec<Inline> {
 /// Time of the first unprofiled repeat of a stage, if that is a slow one, and how much more than the median it is.
 fn cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(Time, Time)> {
     let series = evidence.unprofiled_series(stage)?;
+    if series.settling > 0 {
+        return None;
+    }
     let first = series.repeats.iter().find(|repeat| repeat.is_cold())?;
     let time = first.duration.time();
     Some((time, time - first.typical))
+}
+
+/// That the only unprofiled run of a stage is slower than a profiled one, in words: part of it is one-time cost.
+fn cold_only(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
+    let [only] = evidence.unprofiled_series(stage)?.repeats.as_slice() else {
+        return None;
+    };
+    let time = only.duration.time();
+    (time > stage.time * SLOWED).then(|| {
+        say!(
+            evidence,
+            "summary.cold_only",
+            stage = Inline::strong(&stage.label),
+            time = time,
+            profiled = stage.time,
+        )
+    })
 }
 
 /// One column an action: what stands in it holds if all actions up to it are taken.
@@ -716,7 +736,14 @@ fn limits(
     }
     if !few.is_empty() {
         let stages = few.join(evidence.text.comma());
-        sentences.push(say!(evidence, "summary.few_iterations", stages = stages));
+        let mut stages_of_run = evidence.stages.iter();
+        let cold = stages_of_run.find_map(|stage| cold_only(evidence, stage));
+        sentences.push(say!(
+            evidence,
+            "summary.few_iterations",
+            stages = stages,
+            cold = cold,
+        ));
     }
     let mut stages = evidence.stages.iter();
     sentences.extend(stages.find_map(|stage| unmarked(evidence, stage)));

@@ -8,7 +8,6 @@ use crate::stage::StageLine;
 use rooflens_analysis::engine::platform::Vendor;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::Finding;
-use rooflens_schemas::StageKind;
 use rooflens_units::{Count, Ratio};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -19,9 +18,6 @@ pub(crate) static RULE: Rule = Rule::new(
 
 /// Idle time of first use ÷ stage time from which on it is worth a finding.
 const SHARE: Ratio = Ratio(0.01);
-
-/// The same of a stage that ran once from which on all its idle time may be of first use.
-const SINGLE: Ratio = Ratio(0.05);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::FirstUse, SHARE, |stage, idle, saved| {
@@ -40,21 +36,13 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             ..evidence.saving_idle(stage, idle, &[Cause::FirstUse], saved)
         };
         let idles = evidence.idles(stage, idle, &[Cause::FirstUse], saved);
-        // No warm run shows how much of the only one is cold.
-        let is_single = stage.counted <= Count(1.0)
-            && stage.kind != StageKind::Other
-            && stage.share(saved) >= SINGLE;
-        if is_single {
-            finding = Finding {
-                query: finding.query,
-                ..stage.saving_of_range(stage.idle())
-            };
+        // The only run is a cold one: what its calls take does not grow with what it has more without the profiler.
+        if stage.counted <= Count(1.0)
+            && let Some(gain) = &mut finding.gain
+        {
+            gain.saved_ns = gain.saved_ns.min(saved);
         }
         let draft = Draft::new(finding, arguments! { idle = idles });
-        let draft = match is_single {
-            true => draft.basis("basis_single"),
-            false => draft,
-        };
         match evidence.platform.vendor {
             Vendor::Amd => draft
                 .root("root_cause_rocm", "root_action_rocm")

@@ -97,7 +97,11 @@ fn draft(
     }
     match advice {
         _ if !evidence.platform.pytorch => draft,
-        "advice_decode" if !practices::has_static_cache(evidence, stage) => {
+        // Only models with a configuration take the option of Transformers.
+        "advice_decode"
+            if evidence.session.model.is_some()
+                && !practices::has_static_cache(evidence, stage) =>
+        {
             draft.root("root_cause", "root_action_cache")
         }
         _ if practices::is_compiled(evidence, stage) => {

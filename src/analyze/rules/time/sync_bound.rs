@@ -87,7 +87,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     // Where it works for most of that time, its launches are what the GPU waits for.
     let launches = is_loop && waits < lost.idle * LAUNCHES.rest();
     if !launches && (is_loop || wait == Some(Wait::Value)) {
-        lost.most = waits;
+        // What the host reads is computed as before.
+        (lost.most, lost.issued) = (waits, Time::ZERO);
     }
     let is_wait = keeps_host(wait, idle) && !launches;
     if is_wait {

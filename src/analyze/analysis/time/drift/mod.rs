@@ -54,6 +54,19 @@ pub struct Series {
     pub drift: Option<Ratio>,
     /// Outliers by modified z-score: places in the list of instances.
     pub outliers: Vec<usize>,
+    /// The one change of level that explains a trend better than a line does.
+    pub jump: Option<Jump>,
+}
+
+/// One change of level within a sequence.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Jump {
+    /// Number of the first instance after it.
+    pub number: usize,
+    /// Median time before it.
+    pub before: Time,
+    /// Median time from it on.
+    pub after: Time,
 }
 
 /// What repeats.

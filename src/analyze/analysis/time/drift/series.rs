@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rustc_hash::FxHashMap;
 
 use super::trend::{Trend, trend};
-use super::{Instance, LEAST, LEAST_FOR_TREND, Series, Subject};
+use super::{Instance, Jump, LEAST, LEAST_FOR_TREND, Series, Subject};
 use crate::Context;
 use crate::engine::facts::{Sizes, Stage};
 use crate::engine::intervals::{Interval, union};
@@ -13,7 +13,9 @@ use crate::engine::stage_names::is_of_user;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WARMUP_Z;
 use rooflens_session::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
-use rooflens_stats::{OUTLIER_Z, alike, median, modified_z_of_first, modified_z_of_groups};
+use rooflens_stats::{
+    OUTLIER_Z, alike, change_point, mean, median, modified_z_of_first, modified_z_of_groups,
+};
 use rooflens_units::{Ratio, Time};
 
 /// Ranges next to the stages that are looked at.
@@ -61,10 +63,32 @@ impl Series {
             drift: drift.filter(|drift| drift.is_finite()),
             middle: of(&points[third..points.len() - third]),
             outliers: far.map(|(place, _)| place).collect(),
+            jump: trend.and_then(|_| jump(&points)),
             instances,
             left_out,
         })
     }
+}
+
+/// The change of level between these points, if it leaves less of their squared deviations than the line of least squares.
+fn jump(points: &[(f64, f64)]) -> Option<Jump> {
+    let (numbers, times): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let (at, left) = change_point(&times)?;
+    let (middle, typical) = (mean(&numbers)?, mean(&times)?);
+    let [mut of_numbers, mut of_times, mut of_both] = [0.0; 3];
+    for (number, time) in points {
+        let (number, time) = (number - middle, time - typical);
+        of_numbers += number * number;
+        of_times += time * time;
+        of_both += number * time;
+    }
+    let of_line = of_times - of_both * of_both / of_numbers;
+    let jump = Jump {
+        number: numbers[at] as usize,
+        before: Time(median(&times[..at])?),
+        after: Time(median(&times[at..])?),
+    };
+    (left < of_line).then_some(jump)
 }
 
 fn times(instances: &[Instance]) -> Vec<f64> {

@@ -32,6 +32,23 @@ fn a_steady_rise_is_a_drift_from_the_first_to_the_last_third() {
     );
 }
 
+#[test]
+fn one_change_of_level_is_a_jump_and_a_slope_is_none() {
+    // Eight of 46 and 47, then eight of 70 and 71: medians 46.5 and 70.5.
+    let times: Vec<i64> = (0..16)
+        .map(|n| if n < 8 { 46 } else { 70 } + n % 2)
+        .collect();
+    let found = series(&times, 0, &[]).remove(0);
+    let jump = found.jump.unwrap();
+    assert_eq!(
+        (jump.number, jump.before, jump.after),
+        (8, Time(46.5), Time(70.5))
+    );
+    // A line leaves nothing; two levels leave 340 − 256 of 0, 1, …, 15.
+    let slope: Vec<i64> = (0..16).map(|n| 100 + n).collect();
+    assert_eq!(series(&slope, 0, &[]).remove(0).jump, None);
+}
+
 /// Thirds of 8 that rise by 1 from 110, from 100 and from 120: 84 pairs rise within thirds, 64 fall from the first to the
 /// second, and 128 rise to the last: 147 ÷ √(24 · 23 · 53 ÷ 18) = 3.6. The second third is the fastest.
 #[test]

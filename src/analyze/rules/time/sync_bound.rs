@@ -5,6 +5,7 @@ use crate::evidence::Evidence;
 use crate::known::{self, Lost};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
+use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline};
@@ -87,8 +88,13 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     // Where it works for most of that time, its launches are what the GPU waits for.
     let launches = is_loop && waits < lost.idle * LAUNCHES.rest();
     if !launches && (is_loop || wait == Some(Wait::Value)) {
-        // What the host reads is computed as before.
-        (lost.most, lost.issued) = (waits, Time::ZERO);
+        lost.most = waits;
+    }
+    if !launches && wait == Some(Wait::Value) {
+        // The copy to the host goes with its read; what it reads is computed as before.
+        let work = evidence.work(stage.key());
+        let copies = work.map_or(Ns::ZERO, |work| work.time(KernelClass::Copy));
+        lost.issued = lost.issued.min(copies.time());
     }
     let is_wait = keeps_host(wait, idle) && !launches;
     if is_wait {

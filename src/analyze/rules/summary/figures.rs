@@ -484,11 +484,7 @@ pub(super) fn effect(
         Effect::Stage(stage) => {
             joint::saved(stage, std::slice::from_ref(action)).min(gain.saved_ns)
         }
-        Effect::Run => match loop_times(evidence, std::slice::from_ref(action)).as_slice() {
-            [now, after] if !action.included.is_empty() => *now - *after,
-            _ => gain.saved_ns,
-        },
-        Effect::Stalls(_) => gain.saved_ns,
+        _ => joint_of_run(evidence, action).unwrap_or(gain.saved_ns),
     };
     let share = Ratio::of(saved, gain.of_ns);
     let headline = whole.map(|whole| (whole, of_headline(evidence, whole, action)));
@@ -502,6 +498,15 @@ pub(super) fn effect(
         part = headline.map(|(_, part)| part),
         headline = headline.map(|(whole, _)| conclusion::name_of(evidence, whole)),
     )
+}
+
+/// What an action on the run and those that its code does, too, save of it together.
+pub(super) fn joint_of_run(evidence: &Evidence<'_>, action: &Action<'_>) -> Option<Time> {
+    let is_joint = matches!(action.effect, Effect::Run) && !action.included.is_empty();
+    match loop_times(evidence, std::slice::from_ref(action)).as_slice() {
+        [now, after] if is_joint => Some(*now - *after),
+        _ => None,
+    }
 }
 
 /// Difference of shares that does not show.

@@ -557,7 +557,9 @@ fn action_table<'t>(
         .text("also", |(_, action)| action.other_rules().join(", "))
         .time("saved_ns", |(_, action)| action.gain.saved_ns)
         .time("of_ns", |(_, action)| action.gain.of_ns)
-        .time("run_saved_ns", |(_, action)| action.saved_of_run())
+        .time("run_saved_ns", |(_, action)| {
+            figures::joint_of_run(evidence, action).unwrap_or(action.saved_of_run())
+        })
         .time("run_ns", |_| evidence.loop_time())
         .count("iterations", |(_, action)| {
             iterations(evidence, action).0 as u64

@@ -223,7 +223,7 @@ def claims(rooflens, path, folder):
             work = source.work(name) if name else Baseline(source)
             work.stages, work.with_pauses = stages_of(work, stages), with_pauses
             state, words = check(work, finding)
-            if finding["saved_ns"] is not None and work.gain is not None:
+            if finding["saved_ns"] is not None:
                 gains[finding["rule"], finding["stage"]] = work.gain, finding["named"]
         except Exception as error:
             state, words = "not derived", f"{type(error).__name__}: {error}"

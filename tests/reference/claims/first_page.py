@@ -130,8 +130,11 @@ def request(told, work, lines):
 
 def found_in(action, gains):
     """Where the finding of an action is, and its gain; none if that is not derived or of several stages."""
-    found = [(stage, gain) for (rule, stage), (gain, _) in gains.items() if rule == action["rule"]]
-    same = [own for own in found if abs(own[1] - value(action["saved_ns"])) <= 1e-6 * max(own[1], 1)] or found
+    found = [(stage, gain) for (rule, stage), (gain, _) in gains.items() if rule == action["rule"] and gain is not None]
+    same = [own for own in found if abs(own[1] - value(action["saved_ns"])) <= 1e-6 * max(own[1], 1)]
+    # It can be one of those without a derivation.
+    if not same and len(found) == sum(rule == action["rule"] for rule, _ in gains):
+        same = found
     return same[0] if len(same) == 1 else (None, None)
 
 
@@ -146,6 +149,8 @@ def saved_of(action, lines, gains, stage, is_loop):
     # Findings of several stages may have one action.
     of_rule = {own: one for (rule, own), one in gains.items() if rule == action["rule"]}
     same = {own: gain for own, (gain, name) in of_rule.items() if name == action["action"] and own in lines} | {where: gain}
+    if None in same.values():
+        return None if stage is None or same.get(stage, 0) is None else {stage: same.get(stage, 0)}
     if stage is not None:
         return None if stage in of_rule and stage not in same else {stage: same.get(stage, 0)}
     return {own: gain * (len(lines[own].counted) if is_loop else 1) for own, gain in same.items()}

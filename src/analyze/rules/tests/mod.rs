@@ -215,6 +215,7 @@ impl Made {
             middle: Some(Time(1.0 + drift / 2.0)),
             drift: Some(Ratio(drift)),
             outliers: Vec::new(),
+            jump: None,
         };
         self.known.drift = Ok(drift::Drift {
             series: vec![series],

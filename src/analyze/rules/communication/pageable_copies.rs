@@ -145,20 +145,16 @@ fn pinned_rate(evidence: &Evidence<'_>, direction: CopyKind) -> Option<BytesPerS
         .filter(|(kind, _)| kind.0 == direction && host_memory(**kind) == Some(MemoryKind::Pinned));
     let measured = pinned.filter_map(|(_, sum)| sum.large_rate(Ratio::ONE));
     let fastest = measured.max_by(BytesPerSecond::total_cmp);
-    fastest.or_else(|| Some(transfers.link?.peak))
+    let link = || transfers.link.map(|link| link.peak);
+    fastest.or_else(link).or(transfers.most)
 }
 
 /// Exposed time of the pageable copies of an iteration beyond that of their bytes from pinned memory, and the latter: a copy
 /// of few bytes takes its latency from any memory.
 fn beyond_pinned(evidence: &Evidence<'_>, copies: &Place) -> (Time, Time) {
-    let most = evidence
-        .results
-        .transfers()
-        .ok()
-        .and_then(|transfers| transfers.most);
     let (mut beyond, mut least) = (Time::ZERO, Time::ZERO);
     for (direction, sum) in pageable_kinds(copies) {
-        let pinned = pinned_rate(evidence, direction).or(most);
+        let pinned = pinned_rate(evidence, direction);
         let at_rate = pinned.map_or(Time::ZERO, |rate| (Bytes(sum.bytes as f64) / rate).time());
         let of_pinned = at_rate.max(sum.shortest.min(LATENCY).time() * sum.count as f64);
         beyond += (sum.exposed.time() - of_pinned).max(Time::ZERO);

@@ -97,6 +97,9 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, reason: Reason) -> Look {
     draft(evidence, finding, label, &faults, reason).into()
 }
 
+/// PyTorch's scan along a dimension that is not the last: a thread walks along it alone.
+const SCAN: &str = "scan_outer_dim";
+
 fn draft(
     evidence: &Evidence<'_>,
     finding: Finding,
@@ -127,6 +130,8 @@ fn draft(
     let norm = library.filter(|identity| {
         reason == Reason::SmallGrid && identity.class == KernelClass::Normalization
     });
+    let is_scan = reason == Reason::SmallGrid
+        && library.is_some_and(|identity| identity.short.contains(SCAN));
     let arguments = arguments! {
         stage = label,
         share = faults.share,
@@ -139,7 +144,8 @@ fn draft(
         now = now,
         least = now * cause.rest,
         limit = limiter,
-        library = library.filter(|_| norm.is_none()).map(|identity| identity.library),
+        library = library.filter(|_| norm.is_none() && !is_scan).map(|identity| identity.library),
+        scan = is_scan.then_some(""),
         own = library.is_none().then_some(""),
         norm = norm.map(|identity| identity.library),
         spills = cause.spills.then(String::new),
@@ -152,6 +158,7 @@ fn draft(
             draft.advice("advice_library")
         }
         Reason::SmallGrid if norm.is_some() => draft.advice("advice_norm"),
+        Reason::SmallGrid if is_scan => draft.advice("advice_scan"),
         _ => draft,
     }
 }

@@ -23,7 +23,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             return Look::InsufficientData;
         };
         let kernels = Kernels::of_stage(evidence, stage, work, |_, name| {
-            let is_of_check = name.contains(NAN_COMPARISON) || name.contains(NAN_FLAG);
+            // Of two tensors: a comparison with a number is no check.
+            let is_comparison = name.contains(NAN_COMPARISON) && name.contains("BinaryFunctor");
+            let is_of_check = is_comparison || name.contains(NAN_FLAG);
             is_of_check.then_some(Ratio::ONE)
         });
         let (Some(kernels), Some(checks)) = (kernels, evidence.nan_checks(stage)) else {

@@ -320,7 +320,8 @@ fn after(now: Time, actions: &[Action<'_>], saves: impl Fn(&[Action<'_>]) -> Tim
 
 /// Prefill and decode, both timed without a profiler.
 pub(super) struct Request<'a> {
-    timed: [Timed<'a>; 2],
+    /// In the order of the capture; prefill and decode are among them.
+    timed: Vec<Timed<'a>>,
     /// Its median time.
     now: Time,
     /// The time of the first one, if that was slow.
@@ -342,33 +343,47 @@ impl Timed<'_> {
     }
 }
 
-/// Decode iterations for each prefill of the run. One where the range of decode holds steps.
-fn decodes_per_prefill(evidence: &Evidence<'_>, prefill: &StageLine, decode: &Timed<'_>) -> u64 {
-    if decode.stage.steps.is_some() || decode.series.steps.is_some() {
-        return 1;
-    }
+/// Ranges of a stage on its rank in the whole run.
+fn ranges(evidence: &Evidence<'_>, line: &StageLine) -> u64 {
     let facts = evidence.facts;
-    let count = |line: &StageLine| {
-        let instances = facts.instances_of(&facts.stages[line.stage]).iter();
-        let of_rank = instances.filter(|instance| instance.process == line.process);
-        of_rank.count() as u64
-    };
-    (count(decode.stage) / count(prefill).max(1)).max(1)
+    let instances = facts.instances_of(&facts.stages[line.stage]).iter();
+    let of_rank = instances.filter(|instance| instance.process == line.process);
+    of_rank.count() as u64
+}
+
+/// Iterations of a stage for each prefill of the run; none where only some requests have it. One decode where its range
+/// holds steps.
+fn per_prefill(evidence: &Evidence<'_>, prefills: u64, timed: &Timed<'_>) -> Option<u64> {
+    let is_decode = timed.stage.kind == StageKind::Decode;
+    if is_decode && (timed.stage.steps.is_some() || timed.series.steps.is_some()) {
+        return Some(1);
+    }
+    let count = ranges(evidence, timed.stage);
+    let is_of_each = count >= prefills && count.is_multiple_of(prefills);
+    (is_decode || is_of_each).then(|| (count / prefills).max(1))
 }
 
 impl<'a> Request<'a> {
     pub(super) fn new(evidence: &'a Evidence<'_>, shown: &[&'a StageLine]) -> Option<Self> {
-        let timed = |kind| {
-            let stage = shown.iter().copied().find(|stage| stage.kind == kind)?;
-            Some(Timed {
+        let of_kind = |kind| shown.iter().copied().find(|stage| stage.kind == kind);
+        let prefill = of_kind(StageKind::Prefill)?;
+        let decode = of_kind(StageKind::Decode)?;
+        let prefills = ranges(evidence, prefill).max(1);
+        let mut timed = Vec::new();
+        for stage in shown.iter().copied() {
+            let series = evidence.unprofiled_series(stage);
+            let timed_stage = series.map(|series| Timed {
                 stage,
-                series: evidence.unprofiled_series(stage)?,
+                series,
                 repeats: 1,
-            })
-        };
-        let (prefill, mut decode) = (timed(StageKind::Prefill)?, timed(StageKind::Decode)?);
-        decode.repeats = decodes_per_prefill(evidence, prefill.stage, &decode);
-        let timed = [prefill, decode];
+            });
+            let repeats = timed_stage.and_then(|timed| per_prefill(evidence, prefills, &timed));
+            match timed_stage.zip(repeats) {
+                Some((stage, repeats)) => timed.push(Timed { repeats, ..stage }),
+                None if [prefill.key(), decode.key()].contains(&stage.key()) => return None,
+                None => {}
+            }
+        }
         let (mut now, mut first, mut is_cold) = (Time::ZERO, Some(Time::ZERO), false);
         for timed in &timed {
             let series = timed.series;
@@ -412,12 +427,13 @@ impl<'a> Request<'a> {
             (Some(steps), Some(unprofiled)) => (timed.stage, unprofiled as f64 / steps.0),
             _ => (timed.stage, timed.repeats as f64),
         };
-        self.timed.map(times).to_vec()
+        self.timed.iter().copied().map(times).collect()
     }
 
     /// Decode steps of it.
     pub(super) fn steps(&self) -> Option<u64> {
-        let [_, decode] = self.timed;
+        let mut stages = self.timed.iter();
+        let decode = stages.find(|timed| timed.stage.kind == StageKind::Decode)?;
         let ranges = Some(decode.repeats).filter(|repeats| *repeats > 1);
         decode.series.steps.or(ranges)
     }
@@ -593,13 +609,13 @@ fn of_requests(
     };
     let after = after(request.now, actions, |taken| request.saves(taken));
     let steps = request.steps().map(Quantity::count);
-    let limits = request.timed.map(|timed| least(evidence, &timed));
+    let limits = request.timed.iter().map(|timed| least(evidence, timed));
     let mut figures = vec![Figure {
         label: words!(evidence, "summary.request", steps = steps),
         is_time: true,
         now: request.now.into(),
         after: quantities(&after),
-        limit: limits.into_iter().sum::<Option<Time>>().map(Quantity::from),
+        limit: limits.sum::<Option<Time>>().map(Quantity::from),
     }];
     if let Some(first) = request.first {
         // A graph is captured in the first request, and captures are not timed.

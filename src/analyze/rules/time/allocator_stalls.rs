@@ -74,6 +74,7 @@ fn calls(evidence: &Evidence<'_>, stage: &StageLine, allocator: &Allocator) -> O
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
         count = Quantity::count(number),
+        iterations = Quantity::count(stage.counted.0 as u64),
         share = Ratio::of(time, host),
     };
     let draft = Draft::new(stage.note_on_figures(), arguments);

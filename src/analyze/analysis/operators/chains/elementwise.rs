@@ -154,8 +154,11 @@ impl Finder<'_> {
             return;
         }
         // The derivative of `rsqrt` is a power of it, on the rows that a reduction left.
+        let has_rsqrt = items.session.strings.find("aten::rsqrt").is_some();
         let is_power = |position: &usize| {
-            items.name(*position) == Some("aten::pow") && items.elements(*position) < elements
+            has_rsqrt
+                && items.name(*position) == Some("aten::pow")
+                && items.elements(*position) < elements
         };
         let has_root = names.clone().any(|name| ROOTS.contains(&name));
         let is_norm = run.has_reduction && (has_root || run.items.iter().any(is_power));

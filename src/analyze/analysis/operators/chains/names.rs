@@ -151,6 +151,12 @@ impl Names {
                 is_known[kernel] = true;
             }
         }
+        // Without a root, a power is no derivative of one.
+        if !names.iter().any(|name| name.is_root) {
+            for name in &mut names {
+                name.is_power = false;
+            }
+        }
         Self(names)
     }
 

@@ -57,7 +57,8 @@ mod tests {
     #[test]
     fn json_keeps_names_that_act_as_escapes() {
         let name = "a\u{1b}[2J\u{202e}\u{9b}\u{e0041}\n";
-        let text = json(&serde_json::to_string_pretty(&[name]).unwrap_or_default());
+        let pretty = serde_json::to_string_pretty(&[name]).unwrap_or_default();
+        let text = json(&pretty);
         assert!(text.is_ascii() && !text.contains('\u{1b}'), "{text}");
         assert_eq!(
             serde_json::from_str::<Vec<String>>(&text).ok(),

@@ -134,6 +134,20 @@ pub(crate) fn has_static_cache(evidence: &Evidence<'_>, stage: &StageLine) -> bo
     static_cache(evidence, &[stage]).is_some_and(|share| share >= USED)
 }
 
+/// Whether `generate` of Transformers may run the model, which reads the options of its cache: a loop of its own, which
+/// Python frames show, does not.
+pub(crate) fn may_call_generate(evidence: &Evidence<'_>) -> bool {
+    let has_frame = |part| {
+        evidence
+            .session
+            .strings
+            .iter()
+            .any(|text| text.contains(part))
+    };
+    evidence.session.model.is_some()
+        && (!has_frame("transformers/models/") || has_frame("transformers/generation/"))
+}
+
 /// Whether most of what a compiler fuses in a stage is fused.
 pub(crate) fn is_compiled(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     compiled(evidence, &[stage]).is_some_and(|share| share >= MOST)

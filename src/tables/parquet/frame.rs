@@ -13,7 +13,7 @@ use rooflens_document::Dataset;
 use rooflens_query::{Answer, Value};
 use rooflens_session::table::{Cell, Kind, Table};
 use rooflens_session::view::{Values, ViewColumn};
-use rooflens_session::{Session, StrId, Strings};
+use rooflens_session::{Session, Strings};
 
 /// The session's interner as one column. Columns of interned texts are gathered from it: they share
 /// its bytes, so that a kernel's name costs 16 bytes a launch and not its length.
@@ -22,8 +22,8 @@ pub(super) struct Texts(Column);
 impl Texts {
     /// All strings of the interner, by id.
     pub(super) fn new(strings: &Strings) -> Self {
-        let texts = (0..strings.len()).map(|index| strings.get(StrId::at(index)));
-        Self(StringChunked::from_iter_values(PlSmallStr::EMPTY, texts).into_column())
+        let texts = StringChunked::from_iter_values(PlSmallStr::EMPTY, strings.iter());
+        Self(texts.into_column())
     }
 
     /// The texts of ids as a column.

@@ -53,6 +53,11 @@ impl Strings {
         self.texts.get_index(id.index()).map_or("", |text| text)
     }
 
+    /// All texts, by id.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(AsRef::as_ref)
+    }
+
     /// Bytes that the strings take, about.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -187,6 +187,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         condition: Some(words!(
             evidence,
             "low_mfu.root_if",
+            stage = stage.label.as_str(),
             left = left,
             met = now,
             now = unmet.filter(|_| later.is_some()),

@@ -42,7 +42,7 @@ pub(super) fn conclusion(
         return headline::title(&context);
     };
     let factor = whole.speedup().map(factor);
-    let count = whole.after.len();
+    let count = whole.effective();
     Some(words!(
         evidence,
         "summary.conclusion",

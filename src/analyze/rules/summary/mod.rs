@@ -220,7 +220,7 @@ const NAMED: Ratio = Ratio(0.01);
 /// empty do not get shorter with them.
 fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<Inline>> {
     let (mut computing, mut all) = (Time::ZERO, Time::ZERO);
-    let (mut parts, mut bound) = (Vec::new(), Vec::new());
+    let (mut parts, mut bound, mut launching) = (Vec::new(), Vec::new(), Vec::new());
     let (mut has_exchange, mut has_transfers, mut has_small) = (false, false, false);
     for (stage, times) in &whole.stages {
         let communicates = evidence.stage_time(stage.kernels);
@@ -238,6 +238,18 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
         }
         let share = stage.reference_busy() * exchange.rest() * transfers.rest() * small.rest();
         computing += time * share;
+        let span = evidence
+            .idle(stage.key())
+            .and_then(|idle| idle.launches.span);
+        // Below the time of launching, the CPU bounds the stage.
+        if let Some(span) = span.filter(|span| *span > stage.reference() * share.rest()) {
+            launching.push(words!(
+                evidence,
+                "summary.launching",
+                span = span,
+                stage = name
+            ));
+        }
         parts.push(words!(
             evidence,
             "summary.gpu_part",
@@ -262,6 +274,7 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
         transfers = has_transfers.then_some(""),
         small = has_small.then_some(""),
         waits = bound.is_empty().then_some(""),
+        launching = (!launching.is_empty()).then(|| launching.join(comma)),
         bound = (!bound.is_empty()).then(|| bound.join(comma)),
     };
     Some(evidence.text.say(key, &arguments))

@@ -87,7 +87,7 @@ pub(super) fn table<'t>(evidence: &Evidence<'t>) -> Table<'t, Shown<'t>> {
 
 /// The name of a value after all actions.
 fn after(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<String> {
-    let count = whole.after.len();
+    let count = whole.effective();
     let is_shorter = whole.best() < whole.now;
     is_shorter.then(|| {
         words!(

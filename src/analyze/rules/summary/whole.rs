@@ -157,6 +157,13 @@ impl<'a> Whole<'a> {
         longest.map(|(stage, _)| *stage)
     }
 
+    /// Actions up to the last one that saves something beyond those before it.
+    pub(super) fn effective(&self) -> usize {
+        let best = self.best();
+        let reached = self.after.iter().position(|time| *time <= best);
+        reached.map_or(0, |action| action + 1)
+    }
+
     /// The last time, at best after all actions.
     pub(super) fn best(&self) -> Time {
         self.after.last().copied().unwrap_or(self.now)

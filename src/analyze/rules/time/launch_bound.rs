@@ -97,9 +97,8 @@ fn draft(
     }
     match advice {
         _ if !evidence.platform.pytorch => draft,
-        // Only models with a configuration take the option of Transformers.
         "advice_decode"
-            if evidence.session.model.is_some()
+            if practices::may_call_generate(evidence)
                 && !practices::has_static_cache(evidence, stage) =>
         {
             draft.root("root_cause", "root_action_cache")

@@ -127,6 +127,7 @@ where
         mesh.x_desc(x.title);
     }
     mesh.max_light_lines(0)
+        .light_line_style(palette::GRID.stroke_width(60))
         .bold_line_style(palette::GRID.stroke_width(60))
         .axis_style(palette::AXIS.stroke_width(80))
         .label_style(TextStyle::from(Style::MUTED))

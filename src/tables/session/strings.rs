@@ -1,6 +1,8 @@
 //! The string interner: kernel and range names repeat a million times.
 
-use indexmap::IndexSet;
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
 use rustc_hash::FxBuildHasher;
 
 use super::ids::StrId;
@@ -8,7 +10,9 @@ use super::ids::StrId;
 /// Interned strings; id 0 is the empty string.
 #[derive(Clone, Debug)]
 pub struct Strings {
-    texts: IndexSet<Box<str>, FxBuildHasher>,
+    list: Vec<Box<str>>,
+    /// Ids by the hash of their texts, which are stored once.
+    index: HashTable<StrId>,
     bytes: u64,
 }
 
@@ -18,7 +22,8 @@ const OVERHEAD: u64 = 96;
 impl Default for Strings {
     fn default() -> Self {
         let mut strings = Self {
-            texts: IndexSet::default(),
+            list: Vec::new(),
+            index: HashTable::new(),
             bytes: 0,
         };
         strings.intern("");
@@ -30,32 +35,37 @@ impl Strings {
     /// The id of `text`, which is stored once.
     pub fn intern(&mut self, text: &str) -> StrId {
         // A comparison of nothing at the address of no allocation is a slow path of the CPU.
-        if text.is_empty() && !self.texts.is_empty() {
+        if text.is_empty() && !self.list.is_empty() {
             return StrId::default();
         }
         if let Some(id) = self.find(text) {
             return id;
         }
         self.bytes += text.len() as u64 + OVERHEAD;
-        let (position, _) = self.texts.insert_full(text.into());
-        StrId::at(position)
+        let id = StrId::at(self.list.len());
+        self.list.push(text.into());
+        let list = &self.list;
+        let rehash = |id: &StrId| hash(&list[id.index()]);
+        self.index.insert_unique(hash(text), id, rehash);
+        id
     }
 
     /// The id of `text`, if it was interned.
     #[inline]
     pub fn find(&self, text: &str) -> Option<StrId> {
-        self.texts.get_index_of(text).map(StrId::at)
+        let is_same = |id: &StrId| *self.list[id.index()] == *text;
+        self.index.find(hash(text), is_same).copied()
     }
 
     /// The text of an id; empty for an id of another interner.
     #[inline]
     pub fn get(&self, id: StrId) -> &str {
-        self.texts.get_index(id.index()).map_or("", |text| text)
+        self.list.get(id.index()).map_or("", |text| text)
     }
 
     /// All texts, by id.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.texts.iter().map(AsRef::as_ref)
+        self.list.iter().map(AsRef::as_ref)
     }
 
     /// Bytes that the strings take, about.
@@ -65,11 +75,15 @@ impl Strings {
 
     /// Number of distinct strings.
     pub fn len(&self) -> usize {
-        self.texts.len()
+        self.list.len()
     }
 
     /// Whether only the empty string is there.
     pub fn is_empty(&self) -> bool {
-        self.texts.len() <= 1
+        self.list.len() <= 1
     }
+}
+
+fn hash(text: &str) -> u64 {
+    FxBuildHasher.hash_one(text)
 }

@@ -136,7 +136,7 @@ static REMEDIES: [Remedy; 93] = {
         .code("function = torch.compile(function)  # which launches these kernels"),
         remedy("pointwise-unfused", "", Trial, COMPILING).code(COMPILE),
         remedy("norm-unfused", "", Trial, &[Rounding]).code(
-            "y = torch.nn.functional.rms_norm(x, weight.shape, weight, eps)  # or layer_norm, group_norm",
+            "y = torch.nn.functional.rms_norm(x, weight.shape, weight, eps)  # or layer_norm",
         ),
         remedy("attention-math", "", Trial, &[Rounding])
             .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"),

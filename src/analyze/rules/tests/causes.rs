@@ -444,8 +444,9 @@ fn allocating_calls_that_take_only_the_host_are_a_note() {
     // Ten counted instances of 400 ns on the host.
     let found = made(Ns(100)).one(rule("allocator-stalls"));
     assert!(
-        words(&found.statement)
-            .starts_with("allocator_stalls.calls{stage=decode, count=3, share=2.50 %}")
+        words(&found.statement).starts_with(
+            "allocator_stalls.calls{stage=decode, count=3, iterations=10, share=2.50 %}"
+        )
     );
     assert_eq!((found.gain, found.severity), (None, Severity::Note));
     assert_eq!(

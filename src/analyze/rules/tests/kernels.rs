@@ -6,7 +6,7 @@ use rooflens_analysis::kernels::stage_work::StageWork;
 
 const CAT: &str = "void at::native::CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 4, 64, 64>";
 const SORTED: &str = "void indexing_backward_kernel<float, 4>(const long *, const long *)";
-const COMPARISON: &str = "void vectorized_elementwise_kernel<4, CompareEqFunctor<float>>";
+const COMPARISON: &str = "void vectorized_elementwise_kernel<4, BinaryFunctor<float, float, bool, CompareEqFunctor<float>>>";
 const FLAG: &str = "void reduce_kernel<512, 1, ReduceOp<bool, or_kernel_cuda>>";
 
 /// A stage of 1000 ns, all of it operations, with kernels in ten iterations: name, class, type, launches, nanoseconds.

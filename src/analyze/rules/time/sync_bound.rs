@@ -92,9 +92,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     }
     if !launches && wait == Some(Wait::Value) {
         // The copy to the host goes with its read; what it reads is computed as before.
-        let work = evidence.work(stage.key());
-        let copies = work.map_or(Ns::ZERO, |work| work.time(KernelClass::Copy));
-        lost.issued = lost.issued.min(copies.time());
+        lost.issued = lost.issued.min(copies(evidence, stage));
     }
     let is_wait = keeps_host(wait, idle) && !launches;
     if is_wait {
@@ -166,6 +164,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
             .advice("advice_operators"),
         Some(Wait::All) | None => draft,
     }
+}
+
+/// Time of copies in a stage.
+fn copies(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+    let work = evidence.work(stage.key());
+    work.map_or(Time::ZERO, |work| work.time(KernelClass::Copy).time())
 }
 
 /// The calls with most of the idle time, each with its part of it.

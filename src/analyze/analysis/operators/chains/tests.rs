@@ -481,6 +481,8 @@ fn the_derivative_of_a_norm_is_a_norm() {
     // 50 + 24 + 1 + 41 + 48 µs, and half of 41 µs stays.
     let backward = |blocks| {
         [
+            (RSQRT, 8, 1),
+            ("gemm", 1, 5),
             (MUL, 65_536, 50),
             (MEAN, 512, 24),
             (POWER, blocks, 1),
@@ -499,10 +501,27 @@ fn the_derivative_of_a_norm_is_a_norm() {
 }
 
 #[test]
+fn a_power_of_rows_without_a_root_is_no_norm() {
+    // Of a potential: the squared distances of pairs, their sums, and a power of these.
+    let pairs = [
+        (MUL, 65_536, 50),
+        (MEAN, 512, 24),
+        (POWER, 8, 1),
+        (MUL, 65_536, 41),
+        (MUL, 65_536, 48),
+    ];
+    let groups = by_names(&pairs);
+    let kinds: Vec<ChainKind> = groups.iter().map(|(kind, ..)| *kind).collect();
+    assert_eq!(kinds, [ChainKind::Pointwise]);
+}
+
+#[test]
 fn the_derivative_of_a_norm_has_a_power_of_rows() {
     let backward = |sizes| {
         let power = format!("aten::pow [[{sizes}]] float");
         let place = of_step(&[
+            ("aten::rsqrt [[8192,1]] float", ADD, 1),
+            ("aten::mm [[7,5],[5,3]] float", "gemm", 10),
             ("aten::mul [[8192,2048],[8192,1]] float", ADD, 50),
             ("aten::sum [[8192,2048]] float", SUM, 30),
             (power.as_str(), ADD, 1),

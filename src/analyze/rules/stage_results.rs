@@ -22,9 +22,15 @@ use rooflens_units::{Ratio, Time};
 /// Checks for NaN of an iteration from which on each operator is checked, and not a loss or a norm.
 pub(crate) const NAN_CHECKS: u64 = 16;
 
-/// Parts of the names of the kernels of a check: a value that is not itself is NaN, and the flags become one.
-pub(crate) const NAN_COMPARISON: &str = "CompareEqFunctor";
-pub(crate) const NAN_FLAG: &str = "or_kernel_cuda";
+/// Whether a kernel compares two tensors: a value that is not itself is NaN. A comparison with a number is no check.
+pub(crate) fn is_nan_comparison(name: &str) -> bool {
+    name.contains("CompareEqFunctor") && name.contains("BinaryFunctor")
+}
+
+/// Whether a kernel makes one flag of those of all values.
+pub(crate) fn is_nan_flag(name: &str) -> bool {
+    name.contains("or_kernel_cuda")
+}
 
 impl StageLine {
     /// Whether it is the stage of this summary.
@@ -97,10 +103,15 @@ impl<'a> Evidence<'a> {
         work.find(|work| is(stage, &work.summary))
     }
 
-    /// Launches of the kernels whose names have this part.
-    pub(crate) fn launches(&self, work: &StageWork, part: &str) -> u64 {
+    /// Time from the first launch of an iteration to its last, under the profiler.
+    pub(crate) fn launching(&self, stage: &StageLine) -> Option<Time> {
+        self.idle(stage.key())?.launches.span
+    }
+
+    /// Launches of the kernels with such names.
+    pub(crate) fn launches(&self, work: &StageWork, is: impl Fn(&str) -> bool) -> u64 {
         let named = work.kernels.iter();
-        let named = named.filter(|(kernel, ..)| self.session.kernel_name(*kernel).contains(part));
+        let named = named.filter(|(kernel, ..)| is(self.session.kernel_name(*kernel)));
         named.map(|(_, launches, _)| launches).sum()
     }
 
@@ -110,8 +121,8 @@ impl<'a> Evidence<'a> {
         let work = self
             .work(stage.key())
             .filter(|_| stage.kind.is_training())?;
-        let [comparisons, flags] = [NAN_COMPARISON, NAN_FLAG].map(|part| self.launches(work, part));
-        let checks = comparisons.min(flags);
+        let comparisons = self.launches(work, is_nan_comparison);
+        let checks = comparisons.min(self.launches(work, is_nan_flag));
         Some(work.per_instance(checks as f64)).filter(|checks| *checks >= NAN_CHECKS as f64)
     }
 

@@ -160,9 +160,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         fp8 = has_fp8.then_some("FP8"),
         share = measured,
     };
-    let span = evidence
-        .idle(stage.key())
-        .and_then(|idle| idle.launches.span);
+    let span = evidence.launching(stage);
     // The same call after call: fused kernels need fewer.
     let remaining = span.map(|time| time * fusible.remaining);
     let left = stage.reference() - saved;

@@ -4,7 +4,7 @@ use super::Kernels;
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::rule::{Look, Outcome, Rule, Threshold};
-use crate::stage_results::{NAN_CHECKS, NAN_COMPARISON, NAN_FLAG};
+use crate::stage_results::{NAN_CHECKS, is_nan_comparison, is_nan_flag};
 use rooflens_document::{Finding, Inline, Quantity};
 use rooflens_units::Ratio;
 
@@ -23,10 +23,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             return Look::InsufficientData;
         };
         let kernels = Kernels::of_stage(evidence, stage, work, |_, name| {
-            // Of two tensors: a comparison with a number is no check.
-            let is_comparison = name.contains(NAN_COMPARISON) && name.contains("BinaryFunctor");
-            let is_of_check = is_comparison || name.contains(NAN_FLAG);
-            is_of_check.then_some(Ratio::ONE)
+            (is_nan_comparison(name) || is_nan_flag(name)).then_some(Ratio::ONE)
         });
         let (Some(kernels), Some(checks)) = (kernels, evidence.nan_checks(stage)) else {
             return Look::Passed;

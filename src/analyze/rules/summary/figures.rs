@@ -353,12 +353,16 @@ fn ranges(evidence: &Evidence<'_>, line: &StageLine) -> u64 {
 
 /// Iterations of a stage for each prefill of the run; none where only some requests have it. One decode where its range
 /// holds steps.
-fn per_prefill(evidence: &Evidence<'_>, prefills: u64, timed: &Timed<'_>) -> Option<u64> {
-    let is_decode = timed.stage.kind == StageKind::Decode;
-    if is_decode && (timed.stage.steps.is_some() || timed.series.steps.is_some()) {
+fn per_prefill(
+    evidence: &Evidence<'_>,
+    prefills: u64,
+    (stage, series): (&StageLine, &Series),
+) -> Option<u64> {
+    let is_decode = stage.kind == StageKind::Decode;
+    if is_decode && (stage.steps.is_some() || series.steps.is_some()) {
         return Some(1);
     }
-    let count = ranges(evidence, timed.stage);
+    let count = ranges(evidence, stage);
     let is_of_each = count >= prefills && count.is_multiple_of(prefills);
     (is_decode || is_of_each).then(|| (count / prefills).max(1))
 }
@@ -372,14 +376,14 @@ impl<'a> Request<'a> {
         let mut timed = Vec::new();
         for stage in shown.iter().copied() {
             let series = evidence.unprofiled_series(stage);
-            let timed_stage = series.map(|series| Timed {
-                stage,
-                series,
-                repeats: 1,
-            });
-            let repeats = timed_stage.and_then(|timed| per_prefill(evidence, prefills, &timed));
-            match timed_stage.zip(repeats) {
-                Some((stage, repeats)) => timed.push(Timed { repeats, ..stage }),
+            let repeats =
+                series.and_then(|series| per_prefill(evidence, prefills, (stage, series)));
+            match series.zip(repeats) {
+                Some((series, repeats)) => timed.push(Timed {
+                    stage,
+                    series,
+                    repeats,
+                }),
                 None if [prefill.key(), decode.key()].contains(&stage.key()) => return None,
                 None => {}
             }
@@ -598,7 +602,7 @@ const BEYOND: Ratio = Ratio(0.95);
 /// The same, below which the earlier actions do most of it.
 const MOSTLY: Ratio = Ratio(0.5);
 
-/// A request: prefill and then decode, as often as the unprofiled run took steps; and the first one, if that was slow.
+/// A request, with as many decode steps as the unprofiled run took; and the first one, if that was slow.
 fn of_requests(
     evidence: &Evidence<'_>,
     shown: &[&StageLine],

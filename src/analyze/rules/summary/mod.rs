@@ -238,9 +238,7 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
         }
         let share = stage.reference_busy() * exchange.rest() * transfers.rest() * small.rest();
         computing += time * share;
-        let span = evidence
-            .idle(stage.key())
-            .and_then(|idle| idle.launches.span);
+        let span = evidence.launching(stage);
         // Below the time of launching, the CPU bounds the stage.
         if let Some(span) = span.filter(|span| *span > stage.reference() * share.rest()) {
             launching.push(words!(

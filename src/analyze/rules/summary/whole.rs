@@ -25,7 +25,7 @@ pub(super) const IDLE: usize = ClassGroup::ALL.len();
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Prefill, and as many decode steps as the unprofiled run took.
+    /// Prefill, as many decode steps as the unprofiled run took, and the other stages of each request.
     Request,
     /// A training step.
     Step,

@@ -56,16 +56,16 @@ impl<'a> CallSizes<'a> {
         let calls = &self.session.model_calls;
         let rows = &self.threads[thread.index()];
         let first = rows.partition_point(|row| calls.start[*row] < start);
+        let is_within = |row: &&usize| calls.start[**row] < end;
+        let within = rows[first..].iter().take_while(is_within);
+        let is_train = |row: &&usize| Some(calls.phase[**row]) == self.train;
+        let trains = within.clone().any(|row| is_train(&row));
         let mut sizes = Sizes::default();
-        for row in rows[first..].iter().copied() {
-            if calls.start[row] >= end {
-                break;
-            }
+        // A step does not train what it calls without gradients, such as a reference model.
+        for row in within.filter(|row| !trains || is_train(row)).copied() {
             let batch = calls.batch[row];
             sizes.batch = match sizes.batch.zip(batch) {
-                Some((sum, batch)) if Some(calls.phase[row]) == self.train => {
-                    Some(sum.saturating_add(batch))
-                }
+                Some((sum, batch)) if trains => Some(sum.saturating_add(batch)),
                 _ => sizes.batch.max(batch),
             };
             sizes.tokens = sizes.tokens.max(calls.tokens[row]);
@@ -132,5 +132,12 @@ mod tests {
         let sizes = sizes(&[iteration("train_step", 2000, &passes)]);
         assert_eq!(sizes[0].batch, Some(13));
         assert_eq!(sizes[0].tokens, Some(300));
+    }
+
+    #[test]
+    fn calls_without_gradients_are_not_trained() {
+        let passes = ["prefill batch=8 tokens=700", "train batch=5 tokens=200"];
+        let sizes = sizes(&[iteration("train_step", 2000, &passes)]);
+        assert_eq!((sizes[0].batch, sizes[0].tokens), (Some(5), Some(200)));
     }
 }

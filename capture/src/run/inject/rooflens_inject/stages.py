@@ -138,7 +138,12 @@ class Stages:
         for frame in self.stack():
             if frame is not None:
                 frame.happened[what] = frame.happened.get(what, 0) + 1
-                add_sizes(frame.sizes, what, sizes)
+                trained = frame.happened.get("train", 0)
+                # An iteration does not train what it calls without gradients, such as a reference model.
+                if what == "train" and trained == 1:
+                    frame.sizes.clear()
+                if what == "train" or not trained:
+                    add_sizes(frame.sizes, what, sizes)
 
     def as_json(self):
         return {name: stage.as_json() for name, stage in list(self.all.items())}

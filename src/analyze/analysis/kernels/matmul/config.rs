@@ -49,10 +49,16 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
         if is_of_engine(session, facts, stage) {
             continue;
         }
+        let parent = stage.parent.map(|parent| facts.stages[parent].kind);
+        // A reference model in a training step needs the logits of all positions.
+        let kind = match (stage.kind, parent) {
+            (StageKind::Prefill, Some(StageKind::TrainStep)) => StageKind::Forward,
+            (kind, _) => kind,
+        };
         let name = session.pass_name(stage.pass);
         let workload = session.workload.for_pass(name);
         for instance in stage.instances.clone() {
-            let Some(pass) = pass(stage.kind, positions[instance], &workload, model) else {
+            let Some(pass) = pass(kind, positions[instance], &workload, model) else {
                 break;
             };
             let kernels = kernels(session, facts, matrix, instance);

@@ -90,6 +90,16 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
             profiled: Some(line.clone()),
         }));
     }
+    let profiled: Vec<StageTime> = times
+        .iter()
+        .filter(|timed| timed.profiled.is_some())
+        .cloned()
+        .collect();
+    for timed in times.iter_mut().filter(|timed| timed.profiled.is_none()) {
+        let mut same = profiled.iter().filter(|other| other.stage == timed.stage);
+        // A timeline shows which calls of a step train.
+        timed.batch = same.find_map(|other| other.batch).or(timed.batch);
+    }
     times
 }
 

@@ -10,7 +10,8 @@ use super::whole::{self, Kind, Whole};
 use crate::evidence::Evidence;
 use crate::launching;
 use crate::stage::StageLine;
-use rooflens_analysis::engine::baseline::Series;
+use rooflens_analysis::engine::baseline::{Repeat, Series};
+use rooflens_analysis::engine::facts::StageInstance;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::{Inline, Quantity, Severity};
 use rooflens_session::{Arrange, Ns};
@@ -323,7 +324,7 @@ pub(super) struct Request<'a> {
     /// In the order of the capture; prefill and decode are among them.
     timed: Vec<Timed<'a>>,
     /// Its median time.
-    now: Time,
+    pub(super) now: Time,
     /// The time of the first one, if that was slow.
     pub(super) first: Option<Time>,
 }
@@ -367,6 +368,32 @@ fn per_prefill(
     (is_decode || is_of_each).then(|| (count / prefills).max(1))
 }
 
+/// The unprofiled repeats of a range around all stages of each request: they hold what lies between the stages, too.
+fn around<'a>(
+    evidence: &'a Evidence<'_>,
+    timed: &[Timed<'_>],
+    requests: u64,
+) -> Option<&'a Series> {
+    let (facts, ranges) = (evidence.facts, &evidence.session.ranges);
+    let is_around = |series: &&Series| {
+        let is_of_series = |row: &usize| {
+            ranges.name[*row] == series.stage && Some(ranges.pass[*row]) == evidence.primary
+        };
+        let rows: Vec<usize> = (0..ranges.len()).filter(is_of_series).collect();
+        let holds = |instance: &StageInstance| {
+            rows.iter().any(|row| {
+                ranges.start[*row] < instance.host_start && instance.host_end < ranges.end[*row]
+            })
+        };
+        let mut lines = timed.iter().map(|timed| &facts.stages[timed.stage.stage]);
+        series.profiled == Some(false)
+            && rows.len() as u64 == requests
+            && lines.all(|stage| facts.instances_of(stage).iter().all(holds))
+    };
+    let baseline = evidence.results.baseline().ok()?;
+    baseline.series.iter().find(is_around)
+}
+
 impl<'a> Request<'a> {
     pub(super) fn new(evidence: &'a Evidence<'_>, shown: &[&'a StageLine]) -> Option<Self> {
         let of_kind = |kind| shown.iter().copied().find(|stage| stage.kind == kind);
@@ -408,6 +435,14 @@ impl<'a> Request<'a> {
                 _ => None,
             };
             is_cold |= !excluded.is_empty() || series.repeats.iter().any(|repeat| repeat.is_cold());
+        }
+        if let Some(series) = around(evidence, &timed, prefills) {
+            now = now.max(series.typical());
+            let excluded = excluded_repeats(evidence, series).first();
+            first = excluded
+                .map(|time| time.time())
+                .or_else(|| first_repeat(series));
+            is_cold = excluded.is_some() || series.repeats.iter().any(Repeat::is_cold);
         }
         Some(Self {
             timed,

@@ -72,9 +72,10 @@ impl<'a> Whole<'a> {
         let is_even = counts.clone().all(|count| count == first);
         let trains = shown.iter().any(|stage| stage.kind.is_training_only());
         let mut steps = None;
+        let mut of_request = Time::ZERO;
         let (kind, stages) = match request {
             Some(request) if is_of_iterations => {
-                steps = request.steps();
+                (steps, of_request) = (request.steps(), request.now);
                 (Kind::Request, request.stages())
             }
             _ if is_of_iterations && is_even => {
@@ -97,7 +98,7 @@ impl<'a> Whole<'a> {
             bars: Vec::new(),
             once: Time::ZERO,
         };
-        whole.add_bars(evidence, actions)?;
+        whole.add_bars(evidence, actions, of_request)?;
         let saved = |(stage, times): &(&StageLine, f64)| joint::saved(stage, actions) * *times;
         let stages = whole.stages.iter();
         let single = stages.filter(|(stage, _)| stage.counted <= Count(1.0));
@@ -182,11 +183,24 @@ impl<'a> Whole<'a> {
             return loop_busy(evidence);
         }
         let now = self.bars.first()?;
-        let busy: Time = now[..IDLE].iter().copied().sum();
+        let mut busy: Time = now[..IDLE].iter().copied().sum();
+        for (stage, times) in &self.stages {
+            // No idle time is left of a run whose iterations take less time than the profiled kernels.
+            if stage.busy > stage.alone() {
+                busy -= stage.alone() * stage.reference_busy().rest() * *times;
+            }
+        }
         (self.now > Time::ZERO).then(|| Ratio::of(busy, self.now).min(Ratio::ONE))
     }
 
-    fn add_bars(&mut self, evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Option<()> {
+    fn add_bars(
+        &mut self,
+        evidence: &Evidence<'_>,
+        actions: &[Action<'_>],
+        of_request: Time,
+    ) -> Option<()> {
+        let stages: Time = self.stages.iter().map(Self::time_of).sum();
+        let between_stages = (of_request - stages).max(Time::ZERO);
         let mut states = Vec::new();
         for (stage, _) in &self.stages {
             states.push(classes_of_stage(evidence, stage));
@@ -208,6 +222,7 @@ impl<'a> Whole<'a> {
                     *sum += *time * *times;
                 }
             }
+            bar[IDLE] += between_stages;
             let mut total: Time = bar.iter().copied().sum();
             if let Some(times) = &of_loop {
                 // The loop has stalls and time between iterations, which typical iterations lack.

@@ -17,7 +17,7 @@ use rooflens_analysis::engine::stage_stats::{Summary, summaries};
 use rooflens_analysis::kernels::kernel_sums::KernelSum;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::operators::chains::measured_loop;
-use rooflens_analysis::time::idle::between::{Between, HostPlace, MANY};
+use rooflens_analysis::time::idle::between::{Between, HostPlace, MANY, Pair};
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_analysis::time::upper_bounds::Overhead;
 use rooflens_analysis::{Context, Facts, Results};
@@ -221,6 +221,25 @@ impl<'a> Evidence<'a> {
         around
     }
 
+    /// The times between stages for most of whose idle time the host is in the range of this one.
+    pub(crate) fn around(&self, stage: &StageLine) -> impl Iterator<Item = &'a Pair> {
+        let (facts, row) = (self.facts, stage.stage);
+        let between = self.between(stage.process).into_iter();
+        let pairs = between.flat_map(|between| &between.pairs);
+        pairs.filter(move |pair| pair.host_place(facts).stage() == Some(row))
+    }
+
+    /// How many times as long the GPU is idle in the range of a stage without the profiler, at least once: what the host
+    /// does there then takes longer, too.
+    pub(crate) fn longer_unprofiled(&self, stage: &StageLine) -> f64 {
+        let around = self.around_operations(stage) / stage.counted.0;
+        let profiled = around + (stage.time - stage.busy).max(Time::ZERO);
+        match profiled.is_positive() {
+            true => (stage.idle() / profiled).max(1.0),
+            false => 1.0,
+        }
+    }
+
     /// Adds unprofiled times to the stages: those of as many steps, where the stage has steps.
     pub(crate) fn add_unprofiled(&mut self) {
         let Ok(baseline) = self.results.baseline() else {
@@ -235,6 +254,12 @@ impl<'a> Evidence<'a> {
             let key = (pass, name, stage.kind);
             let timed = baseline.of_stage(self.session, key, stage.steps);
             stage.unprofiled = timed.map(|(_, time)| time);
+            let has_levels = timed.is_some_and(|(series, _)| series.levels.is_some());
+            let mut summaries = self.facts.run_summaries();
+            if let Some(summary) = summaries.find(|summary| has_levels && is(stage.key(), summary))
+            {
+                stage.set_means(summary.means(self.facts));
+            }
         }
     }
 

@@ -4,7 +4,7 @@
 //! therefore one of the measured loop, if most of it lies there, and else one of each stage.
 
 use rooflens_analysis::engine::classify::KernelIdentity;
-use rooflens_analysis::time::idle::between::Between;
+use rooflens_analysis::time::idle::between::{Between, Pair};
 use rooflens_analysis::time::idle::line::Parts;
 use rooflens_analysis::time::idle::sources::{ActivityIdle, IdleSource, Recurs, Sources, WINDOWS};
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
@@ -32,6 +32,9 @@ const HALF: Ratio = Ratio(0.5);
 
 /// Mean ÷ median time of an iteration, or its inverse, from which on the median one is not typical.
 const UNEVEN: f64 = 1.5;
+
+/// Share of the time of a cause in the range of a stage from which on it is one of the stage.
+const INSIDE: Ratio = Ratio(0.9);
 
 /// No limit of a time.
 pub(crate) const UNLIMITED: Time = Time(f64::INFINITY);
@@ -295,12 +298,18 @@ fn of_loop(
         run = profiled,
         profiled = is_profiled(evidence),
     );
-    let mut finding = Finding {
-        scope: between.scope(context),
-        evidence: vec![between.evidence(context)],
-        title: label.clone(),
-        ..evidence.saving_of_loop(run, whose, saved)
+    let mut finding = match stage_around(evidence, between, activities) {
+        Some(stage) => {
+            let longer = evidence.longer_unprofiled(stage);
+            stage.saving_of_range(bound / stage.counted.0 * longer)
+        }
+        None => Finding {
+            scope: between.scope(context),
+            title: label.clone(),
+            ..evidence.saving_of_loop(run, whose, saved)
+        },
     };
+    finding.evidence = vec![between.evidence(context)];
     if let Some(gain) = &mut finding.gain
         && bound > loss
     {
@@ -315,6 +324,24 @@ fn of_loop(
         is_whole: false,
         names: names(evidence.session, &sources, activities),
     })
+}
+
+/// The stage in whose range the host does this, before its first or after its last operation, if its unprofiled time holds
+/// that.
+fn stage_around<'e>(
+    evidence: &'e Evidence<'_>,
+    between: &Between,
+    activities: &[Activity],
+) -> Option<&'e StageLine> {
+    let lost = |pair: &&Pair| time(&pair.sources, activities);
+    let pairs = between.pairs.iter();
+    let pair = pairs.max_by(|a, b| lost(a).total_cmp(&lost(b)))?;
+    let place = pair.host_place(evidence.facts);
+    let outside = pair.idle() - pair.in_place(place);
+    let is_inside = lost(&pair) - outside.time() >= in_pairs(between, activities) * INSIDE;
+    let key = (place.stage()?, between.summary.process);
+    let mut stages = evidence.stages.iter();
+    stages.find(|stage| is_inside && stage.key() == key && stage.unprofiled.is_some())
 }
 
 fn of_stage(
@@ -382,6 +409,14 @@ pub(crate) fn loss_of_stage(
     {
         gain.basis += &words!(evidence, "findings.host_stays");
     }
+    // Iterations without preparation show what is left: other kernels than those that are tried.
+    if let (true, Some(saved)) = (prepares, above_lower_level(evidence, stage))
+        && let Some(gain) = finding.gain.as_mut().filter(|gain| saved > gain.saved_ns)
+    {
+        gain.saved_ns = saved;
+        gain.basis = words!(evidence, "known.lower_level", lower = gain.of_ns - saved);
+        finding.weight_ns = saved * stage.counted;
+    }
     let is_rare = 2 * lost.windows < of;
     if is_rare || differs(stage, idle) {
         let label = stage.label.as_str();
@@ -408,6 +443,14 @@ pub(crate) fn loss_of_stage(
         is_whole: idle.is_whole(&evidence.context),
         names: names_of_stage(evidence, stage, idle, activities),
     }
+}
+
+/// What a typical unprofiled iteration takes beyond those of the lower of two levels.
+fn above_lower_level(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
+    let series = evidence.unprofiled_series(stage)?;
+    let [lower, _] = series.levels?;
+    let part = Ratio::of(series.typical() - Time(lower.median), series.typical());
+    Some(stage.reference() * part)
 }
 
 /// Whether iterations differ so widely that a share of all of them is no share of the median one.

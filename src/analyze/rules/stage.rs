@@ -8,9 +8,9 @@ use crate::rule::{Look, Outcome};
 use crate::sql::Window;
 use rooflens_analysis::Context;
 use rooflens_analysis::communication::Ranks;
-use rooflens_analysis::engine::stage_stats::{Summary, summaries};
+use rooflens_analysis::engine::stage_stats::{Means, Summary, summaries};
 use rooflens_analysis::time::idle::{Cause, StageIdle};
-use rooflens_document::{Catalogue, Finding, Gain, GainKind, Severity};
+use rooflens_document::{Catalogue, Finding, Gain, GainKind, Part, Severity};
 use rooflens_session::ProcessId;
 use rooflens_units::{Count, Ratio, Time};
 
@@ -188,6 +188,13 @@ impl StageLine {
         }
     }
 
+    /// Takes means, as its unprofiled time is one.
+    pub(crate) fn set_means(&mut self, means: Means) {
+        (self.time, self.busy) = (means.time, means.busy);
+        self.busy_share = Ratio::of(means.busy, means.time.max(Time(1.0)));
+        (self.operations, self.operation_time) = (means.operations, means.sum);
+    }
+
     /// The stage with the kernels of this summary, which another pass recorded: time and number of iterations stay.
     pub(crate) fn with_kernels(&self, context: &Context<'_>, summary: &Summary) -> Self {
         let line = Self::new(context, self.text, summary);
@@ -308,6 +315,22 @@ impl StageLine {
         let mut finding = self.bounded(saved, saved, GainKind::Idle);
         if let Some(gain) = &mut finding.gain {
             gain.basis.clear();
+        }
+        finding
+    }
+
+    /// The same of a finding whose repair saves transfers, too.
+    pub(crate) fn with_copies(&self, mut finding: Finding, copied: Time) -> Finding {
+        let copied = copied.min(self.busy);
+        let Some(gain) = finding.gain.as_mut().filter(|_| copied.is_positive()) else {
+            return finding;
+        };
+        gain.saved_ns += copied;
+        gain.basis = words!(self, "findings.with_copies", copied = copied);
+        finding.weight_ns += copied * self.counted;
+        finding.parts.push((Part::Copies, copied));
+        if self.of_loop.is_positive() {
+            finding.severity = Severity::of_share(Ratio::of(finding.weight_ns, self.of_loop));
         }
         finding
     }
@@ -444,8 +467,11 @@ impl StageLine {
     /// Share of that time for which the GPU is busy if kernels take as long as profiled.
     pub(crate) fn reference_busy(&self) -> Ratio {
         match self.unprofiled.or(self.timed) {
-            Some(time) => Ratio::of(self.time * self.busy_share, time).min(Ratio::ONE),
-            None => self.busy_share,
+            // Kernels that take longer than a whole iteration of another run: the share is that of their own.
+            Some(time) if self.busy <= time || self.time > time * SLOWED => {
+                Ratio::of(self.busy, time).min(Ratio::ONE)
+            }
+            _ => self.busy_share,
         }
     }
 

@@ -3,7 +3,7 @@
 
 use rooflens_schemas::{StageKind, Unit};
 
-use super::headline::{headline, of_baseline};
+use super::headline::{headline, of_baseline, timed};
 use super::{NOTABLE, Section, group_color, is_same, is_slowest};
 use crate::Context;
 use rooflens_analysis::Known;
@@ -181,7 +181,7 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
         .filter(|steps| is_decode && steps.is_positive());
     let label = summary.label(context.session, context.facts);
     let time = unprofiled.unwrap_or(summary.time);
-    let busy = summary.busy_of(time);
+    let busy = time * timed(context, summary).1;
     // Of several GPUs, the mean; of all instances, one.
     let of_all: Time = stage.parts().iter().map(|(_, time)| time).sum();
     let per = steps.unwrap_or(Count(1.0));

@@ -225,7 +225,9 @@ fn sizes(context: &Context<'_>) -> String {
     if let Some(size) = size(context, batch, counts) {
         sizes.push(words!(context, "headline.batch", size = size));
     }
-    if let Some(size) = size(context, workload.prompt_tokens, |sizes| sizes.tokens) {
+    // A call of one token is a decode step, whatever the prompt was.
+    let prompt = size(context, workload.prompt_tokens, |sizes| sizes.tokens);
+    if let Some(size) = prompt.filter(|size| size != "1") {
         sizes.push(match trains {
             true => words!(context, "headline.sequence", size = size),
             false => words!(context, "headline.prompt", size = size),
@@ -497,6 +499,7 @@ fn timeline_row(context: &Context<'_>, line: &Summary) -> Row {
     let steps = steps.filter(|_| line.kind(context.facts) == StageKind::Decode);
     let per = steps.unwrap_or(Count(1.0));
     let unprofiled = baseline.map(|(_, time)| time);
+    let (profiled, busy_share) = timed(context, line);
     let time = unprofiled.unwrap_or(line.time);
     let label = line.label(context.session, context.facts);
     let rated = best.filter(|_| !is_part_of_step(context, line.kind(context.facts)));
@@ -506,9 +509,9 @@ fn timeline_row(context: &Context<'_>, line: &Summary) -> Row {
         } else {
             label
         },
-        profiled: Some(line.time / per),
+        profiled: Some(profiled / per),
         unprofiled: unprofiled.map(|time| time / per),
-        busy_share: Some(Ratio::of(line.busy_of(time), time)),
+        busy_share: Some(busy_share),
         mfu: best.and_then(|stage| stage.mfu().ok()),
         mbu: best.and_then(|stage| stage.mbu().ok()),
         operator_utilization: flops_of(context, line)
@@ -529,6 +532,27 @@ pub(crate) fn of_baseline<'a>(
         .baseline()
         .ok()?
         .of_summary(context, summary)
+}
+
+/// Profiled time ÷ unprofiled time up to which the profiler does not slow a stage.
+const NOT_SLOWED: Ratio = Ratio(1.10);
+
+/// The profiled time of a stage, and the share of its unprofiled time in which the GPU is busy with profiled kernels; means
+/// where the unprofiled time is one of two levels. Kernels that take longer than a whole unprofiled iteration are busy for
+/// the share of their own.
+pub(crate) fn timed(context: &Context<'_>, summary: &Summary) -> (Time, Ratio) {
+    let baseline = of_baseline(context, summary);
+    let (time, busy) = match baseline {
+        Some((series, _)) if series.levels.is_some() => {
+            let means = summary.means(context.facts);
+            (means.time, means.busy)
+        }
+        _ => (summary.time, summary.time * summary.busy_share),
+    };
+    let unprofiled = baseline.map(|(_, unprofiled)| unprofiled);
+    let is_whole = |whole: &Time| busy <= *whole || time > *whole * NOT_SLOWED;
+    let whole = unprofiled.filter(is_whole).unwrap_or(time);
+    (time, Ratio::of(busy, whole).min(Ratio::ONE))
 }
 
 /// Whether unprofiled repeats are of no stage of the timeline: of steps around its stages, or of one of several ranks.

@@ -7,7 +7,7 @@ use rooflens_analysis::Known;
 use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_document::{Block, Inline, SectionContent};
-use rooflens_units::Time;
+use rooflens_units::{Ratio, Time};
 
 /// Measurement quality.
 pub(super) static SECTION: Section = Section {
@@ -25,7 +25,16 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
     let times = context.results.stage_times()?;
     let rows: Vec<Row<'_>> = times
         .of_primary()
-        .map(|stage| (stage, of_baseline(context, &stage.summary)))
+        .map(|stage| {
+            let baseline = of_baseline(context, &stage.summary);
+            let median = |(series, time): (&'_ Series, Time)| {
+                time * Ratio::of(series.median(), series.typical())
+            };
+            (
+                stage,
+                baseline.map(|(series, time)| (series, median((series, time)))),
+            )
+        })
         .collect();
     let (session, facts) = (context.session, context.facts);
     let repeats = rows.iter().any(|(_, series)| series.is_some());

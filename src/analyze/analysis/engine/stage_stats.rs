@@ -140,15 +140,42 @@ pub fn median_time(times: impl Iterator<Item = Ns>) -> Option<Time> {
     median(&times).map(Time)
 }
 
+/// Means of the iterations of a stage.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Means {
+    /// First to last operation.
+    pub time: Time,
+    /// Busy time, mean over the GPUs.
+    pub busy: Time,
+    /// Operations.
+    pub operations: Count,
+    /// Sum of their durations.
+    pub sum: Time,
+}
+
 fn median_count(counts: impl Iterator<Item = u64>) -> Option<Count> {
     let counts: Vec<f64> = counts.map(|count| count as f64).collect();
     median(&counts).map(Count)
 }
 
 impl Summary {
-    /// Busy time of an iteration that lasts so long, mean over the GPUs: kernels take as long as profiled, and at most all of it.
-    pub fn busy_of(&self, time: Time) -> Time {
-        (self.time * self.busy_share).min(time)
+    /// Time, busy time, operations and their durations of an iteration, means: where iterations lie at two levels, the
+    /// median is that of one of them.
+    pub fn means(&self, facts: &Facts) -> Means {
+        let mut means = Means::default();
+        for instance in self.counted_instances(facts) {
+            means.time += instance.time().unwrap_or_default().time();
+            means.busy += instance.busy.time() / instance.gpus.len().max(1) as f64;
+            means.operations += Count(instance.ops.len() as f64);
+            means.sum += instance.sum.time();
+        }
+        let count = self.counted.max(1) as f64;
+        Means {
+            time: means.time / count,
+            busy: means.busy / count,
+            operations: means.operations * Ratio(1.0 / count),
+            sum: means.sum / count,
+        }
     }
 
     /// The instances that it is of: those of its process that have GPU work and are not excluded.

@@ -125,7 +125,10 @@ fn draft(
     (warm_time, warm): (Time, usize),
 ) -> Option<Draft> {
     // The median of all iterations, unless set-up is part of it.
-    let (profiled, warm) = match is_alike(stage, warm_time) {
+    let series = evidence.unprofiled_series(stage);
+    // The unprofiled time of two levels is their mean, and so is that of the stage.
+    let has_levels = series.is_some_and(|series| series.levels.is_some());
+    let (profiled, warm) = match has_levels || is_alike(stage, warm_time) {
         true => (stage.time, None),
         false => (warm_time, Some(Quantity::count(warm as u64))),
     };

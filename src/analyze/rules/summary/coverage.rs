@@ -18,6 +18,9 @@ const NAMED: Ratio = Ratio(0.005);
 /// Share of the time of all operations from which on operations outside of the figures are named.
 const HOLDS: Ratio = Ratio(0.5);
 
+/// The words of time between stages.
+const BETWEEN: &str = "summary.coverage_between";
+
 /// What the figures are about.
 #[derive(Default)]
 pub(super) struct Coverage {
@@ -55,21 +58,45 @@ pub(super) fn coverage(evidence: &Evidence<'_>, is_loop: bool) -> Coverage {
     }
     let is_covered = |phase: Phase| phase.is_measured() || is_loop && phase.is_between_measured();
     let covered = account.of_phases().filter(|(phase, _)| is_covered(*phase));
-    let covered = covered.map(|(_, time)| time).sum::<Ns>();
+    let in_ranges = in_ranges(evidence);
+    let is_large = !is_loop && in_ranges.time() >= account.total().time() * LARGE;
+    let in_ranges = if is_large { in_ranges } else { Ns::ZERO };
+    let covered = covered.map(|(_, time)| time).sum::<Ns>() + in_ranges;
     Coverage {
         caveats,
-        line: Some(sentence(evidence, account, covered, is_loop)),
+        line: Some(sentence(evidence, account, (covered, in_ranges), is_loop)),
         is_low: Ratio::of(covered, account.total()) < LOW,
     }
 }
 
-/// The share of the captured time that the figures are about, and what the rest is.
-fn sentence(evidence: &Evidence<'_>, account: &Account, covered: Ns, is_loop: bool) -> Vec<Inline> {
+/// Idle time in the ranges of stages before their first and after their last operations, which their unprofiled times hold.
+fn in_ranges(evidence: &Evidence<'_>) -> Ns {
+    let timed = evidence
+        .stages
+        .iter()
+        .filter(|stage| stage.unprofiled.is_some());
+    timed
+        .map(|stage| evidence.around_operations(stage).round())
+        .sum()
+}
+
+/// The share of the captured time that the figures are about, of which some lies between operations of stages; and what
+/// the rest is.
+fn sentence(
+    evidence: &Evidence<'_>,
+    account: &Account,
+    (covered, in_ranges): (Ns, Ns),
+    is_loop: bool,
+) -> Vec<Inline> {
     let total = account.total();
     let mut parts = Vec::new();
     let mut add = |key: &str, is_part: &dyn Fn(Phase) -> bool| {
         let of_part = account.of_phases().filter(|(phase, _)| is_part(*phase));
-        let share = Ratio::of(of_part.map(|(_, time)| time).sum(), total);
+        let mut time: Ns = of_part.map(|(_, time)| time).sum();
+        if key == BETWEEN {
+            time = (time - in_ranges).max(Ns::ZERO);
+        }
+        let share = Ratio::of(time, total);
         if share >= LARGE {
             let share = [("share", Arg::from(share))];
             parts.push(evidence.text.line(key, &share));
@@ -82,7 +109,7 @@ fn sentence(evidence: &Evidence<'_>, account: &Account, covered: Ns, is_loop: bo
     add("summary.coverage_before", &|phase| {
         phase == Phase::BeforeStages
     });
-    add("summary.coverage_between", &|phase| {
+    add(BETWEEN, &|phase| {
         matches!(phase, Phase::Between { .. }) && !(is_loop && phase.is_between_measured())
     });
     add("summary.coverage_warmup", &|phase| {

@@ -24,17 +24,18 @@ use crate::evidence::Evidence;
 use crate::rule::{Outcome, Rule};
 use crate::stage::{SLOWED, StageLine};
 use crate::time::stage_busy;
-use crate::{launching, pauses};
+use crate::{known, launching, pauses};
 use rooflens_analysis::counters::limits::{KernelLimit, Reason};
 use rooflens_analysis::counters::ncu::bound::{self, Bound};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::engine::facts::StageInstance;
 use rooflens_analysis::engine::repeats::is_repeating;
 use rooflens_analysis::time::graphs::StageGraph;
 use rooflens_document::{
     Block, Cell, Finding, Gain, GainKind, Inline, Quantity, SectionContent, Severity, Table,
 };
-use rooflens_schemas::Unit;
 use rooflens_schemas::ranges::PROFILER_STEP;
+use rooflens_schemas::{StageKind, Unit};
 use rooflens_session::CopyKind;
 use rooflens_units::{Count, Ns, Percent, Ratio, Seconds, Time};
 
@@ -231,8 +232,9 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
         let time = stage.reference() * *times;
         all += time;
-        // With shorter kernels the GPU waits longer for the CPU.
-        if stage.is_host_bound {
+        // With shorter kernels the GPU waits longer for the CPU, unless that waits for the GPU.
+        let waits = known::synchronizing(evidence, stage);
+        if stage.is_host_bound && stage.share(waits) < NAMED {
             bound.push(name);
             continue;
         }
@@ -297,6 +299,16 @@ fn transfers(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
         true => Ratio::of(exposed, stage.busy).min(Ratio::ONE),
         false => Ratio::ZERO,
     }
+}
+
+/// The same of all stages.
+fn transfers_of(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Ratio {
+    let (mut copied, mut busy) = (Time::ZERO, Time::ZERO);
+    for (stage, times) in &whole.stages {
+        copied += stage.busy * transfers(evidence, stage) * *times;
+        busy += stage.busy * *times;
+    }
+    Ratio::of(copied, busy.max(Time(1.0)))
 }
 
 /// Share of the GPU time of a stage in kernels that leave most SMs empty. GEMMs of few blocks read weights, which a GPU with
@@ -525,6 +537,24 @@ fn cold_only(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Vec<Inline>> 
     })
 }
 
+/// Whether training steps call models without gradients, too, whose FLOPs no model describes.
+fn calls_frozen(evidence: &Evidence<'_>) -> bool {
+    let (calls, facts) = (&evidence.session.model_calls, evidence.facts);
+    let steps = evidence.stages.iter();
+    let mut steps = steps.filter(|stage| stage.kind == StageKind::TrainStep);
+    steps.any(|stage| {
+        let instances = facts.instances_of(&facts.stages[stage.stage]);
+        (0..calls.len()).any(|row| {
+            let is_frozen = evidence.session.text(calls.phase[row]) != "train";
+            let holds = |instance: &StageInstance| {
+                instance.thread == Some(calls.thread[row])
+                    && (instance.host_start..instance.host_end).contains(&calls.start[row])
+            };
+            is_frozen && instances.iter().any(holds)
+        })
+    })
+}
+
 /// One column an action: what stands in it holds if all actions up to it are taken.
 fn figure_table<'t>(
     evidence: &Evidence<'t>,
@@ -650,8 +680,11 @@ fn after(evidence: &Evidence<'_>, findings: &[Finding], actions: &[Action<'_>]) 
         let Effect::Stage(stage) = action.effect else {
             continue;
         };
+        // Most kernels of the stage go with those that are tried.
+        let kernels_go = known::prepares_mostly(evidence, stage);
         let next = findings
             .iter()
+            .filter(|_| !kernels_go)
             .find(|finding| is_next(evidence, finding, action, actions));
         let Some((next, gain)) = next.and_then(|next| Some((next, next.gain.as_ref()?))) else {
             continue;
@@ -772,7 +805,13 @@ fn limits(
     };
     if !inferred.is_empty() && evidence.stages.iter().any(has_utilization) {
         let keys = inferred.join(evidence.text.comma());
-        sentences.push(say!(evidence, "summary.inferred", keys = keys));
+        let frozen = calls_frozen(evidence).then_some("");
+        sentences.push(say!(
+            evidence,
+            "summary.inferred",
+            keys = keys,
+            frozen = frozen
+        ));
     }
     sentences.extend(remarks(findings, false));
     // The page says what its figures are about, whatever else there is to say.

@@ -23,7 +23,11 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
     tiles.extend(mbu(evidence, whole));
     if let Some(share) = whole.busy_share(evidence) {
         tiles.push(Tile {
-            label: words!(evidence, "summary.tile_busy"),
+            label: words!(
+                evidence,
+                "summary.tile_busy",
+                copies = (super::transfers_of(evidence, whole) >= COPIES).then_some("")
+            ),
             now: share.into(),
             others: Vec::new(),
         });
@@ -39,6 +43,9 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
     tiles.extend(memory(evidence));
     tiles
 }
+
+/// Share of the busy time in transfers from which on they are named.
+const COPIES: Ratio = Ratio(0.05);
 
 fn of_rank(evidence: &Evidence<'_>, name: &str, rank: u32) -> String {
     let rank = words!(evidence, "summary.of_rank", rank = rank.to_string());

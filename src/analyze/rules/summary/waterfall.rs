@@ -23,6 +23,9 @@ const SHOWN: usize = 2;
 /// Other kernels that are named.
 const SHOWN_KERNELS: usize = 3;
 
+/// Share of the busy time in transfers from which on they are named.
+const COPIES: Ratio = Ratio(0.05);
+
 /// Classes with parts of their own.
 const KNOWN: [ClassGroup; 3] = [
     ClassGroup::Gemm,
@@ -114,7 +117,7 @@ fn of_whole(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Descent> {
             evidence.text.line(figure, &[]),
             peak,
         ),
-        whole.bars.first()?,
+        (whole.bars.first()?, super::transfers_of(evidence, whole)),
         (mfu, measured),
     )
 }
@@ -143,7 +146,8 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Descent> {
     };
     let figure = evidence.text.line(figure, &[]);
     let names = (stage.label().to_owned(), figure, peak);
-    Descent::new(evidence, names, &classes, (reached, measured))
+    let copies = super::transfers(evidence, stage);
+    Descent::new(evidence, names, (&classes, copies), (reached, measured))
 }
 
 fn rate(evidence: &Evidence<'_>, ceiling: &rooflens_analysis::utilization::mfu::Ceiling) -> String {
@@ -160,7 +164,7 @@ impl Descent {
     fn new(
         evidence: &Evidence<'_>,
         (name, figure, peak): (String, String, String),
-        classes: &Classes,
+        (classes, copies): (&Classes, Ratio),
         (reached, measured): (Ratio, Option<Ratio>),
     ) -> Option<Self> {
         let whole: Time = classes.iter().copied().sum();
@@ -180,11 +184,15 @@ impl Descent {
             true => ("summary.fall_matrix", computing - matrix),
             false => ("summary.fall_kernels", Time::ZERO),
         };
+        let other = match copies >= COPIES {
+            true => "summary.fall_others_copies",
+            false => "summary.fall_others",
+        };
         let mut causes = Vec::new();
         for (key, time) in [
             ("summary.fall_measured", attainable - at_peak),
             (kernels, computing - others - attainable),
-            ("summary.fall_others", others),
+            (other, others),
             ("summary.fall_communication", communication),
             ("summary.fall_idle", classes[IDLE]),
         ] {

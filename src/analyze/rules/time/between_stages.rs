@@ -6,14 +6,14 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Lost, UNLIMITED};
 use crate::rule::{Outcome, Rule, Threshold};
-use crate::stage::{StageLine, Workload, workload};
+use crate::stage::{Workload, workload};
 use crate::time::sync_bound;
 use rooflens_analysis::time::idle::between::{Between, HostPlace, Pair};
 use rooflens_analysis::time::idle::sources::Sources;
 use rooflens_analysis::time::idle::{Activity, Cause};
 use rooflens_document::{Finding, Inline, Quantity, Root};
 use rooflens_schemas::StageKind;
-use rooflens_session::{Arrange, Ns, ProcessId, Session, StrId};
+use rooflens_session::{Arrange, CopyKind, Ns, ProcessId, Session, StrId};
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -123,17 +123,6 @@ fn outside(evidence: &Evidence<'_>, process: ProcessId) -> Time {
     outside.max(Time::ZERO)
 }
 
-/// How many times as long the GPU is idle in the range of a stage without the profiler, at least once: what the host does
-/// there then takes longer, too.
-fn longer_unprofiled(evidence: &Evidence<'_>, stage: &StageLine) -> f64 {
-    let around = evidence.around_operations(stage) / stage.counted.0;
-    let profiled = around + (stage.time - stage.busy).max(Time::ZERO);
-    match profiled.is_positive() {
-        true => (stage.idle() / profiled).max(1.0),
-        false => 1.0,
-    }
-}
-
 /// Idle time that occurs once.
 fn once<'p>(pairs: impl IntoIterator<Item = &'p &'p Pair>) -> Ns {
     pairs.into_iter().filter_map(|pair| pair.once()).sum()
@@ -204,8 +193,20 @@ fn draft(
     let finding = match stage {
         // The unprofiled time of a stage holds what the host does in its range before and after its operations.
         Some(stage) if stage.unprofiled.is_some() => {
-            let longer = longer_unprofiled(evidence, stage);
-            stage.saving_of_range(idle / stage.counted.0 * longer)
+            let longer = evidence.longer_unprofiled(stage);
+            let idle = idle / stage.counted.0 * longer;
+            // The rest of the idle time is launches after the copy.
+            let is_most = data_wait.is_some() && idle >= stage.idle() * known::MOST;
+            let idle = if is_most { stage.idle() } else { idle };
+            let finding = stage.saving_of_range(idle);
+            match data_wait.and(evidence.copies(stage)) {
+                // Work on the GPU has the result to copy, not its data.
+                Some(copies) => {
+                    let copied = copies.exposed(Some(CopyKind::DeviceToHost));
+                    stage.with_copies(finding, copied)
+                }
+                None => finding,
+            }
         }
         _ => Finding {
             scope: stage.map_or_else(|| between.scope(context), |stage| stage.scope.clone()),
@@ -235,7 +236,11 @@ fn draft(
         }
         (None, Some(_)) => draft.root("root_cause_inside", "root_action_shorten"),
     };
-    draft.advice(advice(cause, workload(stages[pair.to].kind)))
+    let of_code = match of_host {
+        Some(_) => Workload::Unknown,
+        None => workload(stages[pair.to].kind),
+    };
+    draft.advice(advice(cause, of_code))
 }
 
 /// The wait for data after which the host works for most of the idle time.

@@ -179,7 +179,14 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
     // Of a profiled time it may be more than all idle time without the profiler.
     let whole = stage.reference_busy().rest();
     let others = idle.map_or(Ratio::ZERO, |idle| idle.other_work().min(whole));
-    let is_named = |time: Time| (NAMED..=whole).contains(&stage.share(time));
+    // Its range holds idle time before its first and after its last operation, too.
+    let profiled = stage.time + evidence.around_operations(stage) / stage.counted.0;
+    let profiled = match stage.unprofiled {
+        Some(_) => profiled,
+        None => stage.time,
+    };
+    let of_profiled = |time: Time| Ratio::of(time, profiled.max(Time(1.0)));
+    let is_named = |time: Time| (NAMED..=whole).contains(&of_profiled(time));
     let by_cause = why
         .main
         .map(|(cause, time)| (because(evidence, stage, cause), time));
@@ -189,11 +196,15 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
         cause.is_none_or(|(_, time)| main.1 > *time)
     };
     let main = main.filter(is_larger).or(by_cause);
+    let around = around(evidence, stage).filter(|_| stage.unprofiled.is_some());
+    let is_shorter = |around: &(String, Time)| main.as_ref().is_none_or(|main| around.1 > main.1);
+    let around = around.filter(is_shorter);
+    let has_rarer = why.has_rarer && around.is_none();
+    let main = around.or(main);
     let named = main.filter(|(_, time)| is_named(*time));
     let (cause, named) = named.unzip();
     // A cause of all profiled idle time is one of a part, where the GPU is idle for longer without the profiler.
-    let profiled = stage.time * stage.busy_share.rest();
-    let idle_time = profiled.max(stage.reference() * whole);
+    let idle_time = (profiled - stage.busy).max(stage.reference() * whole);
     let part = named.filter(|time| *time < idle_time * ALL);
     let steps = stage.steps.filter(|_| stage.is_decode());
     let arguments = arguments! {
@@ -203,10 +214,10 @@ fn idle_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
         time = stage.reference(),
         steps = steps,
         baseline = stage.unprofiled.map(|_| ""),
-        share = part.map(|time| stage.share(time)),
+        share = part.map(of_profiled),
         count = stage.counted,
         why = cause.as_deref(),
-        apart = why.has_rarer.then_some(""),
+        apart = has_rarer.then_some(""),
         sole = cause.as_deref().filter(|_| part.is_none()),
         operations = Some(stage.operations).filter(|operations| cause.is_none() && *operations > Count(1.0)),
         mean = stage.mean_operation(),
@@ -256,6 +267,21 @@ fn activity(
     let word = evidence.text.word(main.activity.label());
     let is_common = 2 * main.windows() >= idle.sources.windows;
     is_common.then(|| (word.to_owned(), share(main.time().time())))
+}
+
+/// What the host mostly does in the range of a stage while the GPU has run its last operation, or not yet its first one.
+fn around(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(String, Time)> {
+    let pair = evidence.around(stage).max_by_key(|pair| pair.idle())?;
+    let cause = pair.causes.main();
+    let mut activities = pair.sources.activities.iter();
+    let named = activities.find(|idle| idle.activity.is_named());
+    let named = named.filter(|named| named.time() > pair.idle() / 2);
+    let (label, time) = match named {
+        Some(named) => (named.activity.label(), named.time()),
+        None => (cause.label(), pair.causes.of(cause)),
+    };
+    let word = evidence.text.word(label).to_owned();
+    Some((word, time.time() / pair.windows() as f64))
 }
 
 /// MFU and MBU, where they are known: without a profiler, if that was measured.

@@ -82,6 +82,16 @@ pub enum HostPlace {
     Next(usize),
 }
 
+impl HostPlace {
+    /// The stage in whose range it is.
+    pub const fn stage(self) -> Option<usize> {
+        match self {
+            Self::Outside => None,
+            Self::Last(stage) | Self::Next(stage) => Some(stage),
+        }
+    }
+}
+
 /// The ranges of threads by (thread, start).
 struct Starts(Vec<(ThreadId, Ns, usize)>);
 

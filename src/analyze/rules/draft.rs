@@ -142,6 +142,12 @@ impl Draft {
         self
     }
 
+    /// The same as an experiment: what it saves is not known.
+    pub(crate) fn without_gain(mut self) -> Self {
+        self.finding.gain = None;
+        self
+    }
+
     /// One draft that says both.
     pub(crate) fn join(mut self, other: Self) -> Self {
         self.others.push(other);

@@ -137,15 +137,18 @@ pub(crate) fn has_static_cache(evidence: &Evidence<'_>, stage: &StageLine) -> bo
 /// Whether `generate` of Transformers may run the model, which reads the options of its cache: a loop of its own, which
 /// Python frames show, does not.
 pub(crate) fn may_call_generate(evidence: &Evidence<'_>) -> bool {
-    let has_frame = |part| {
-        evidence
-            .session
-            .strings
-            .iter()
-            .any(|text| text.contains(part))
-    };
-    evidence.session.model.is_some()
-        && (!has_frame("transformers/models/") || has_frame("transformers/generation/"))
+    let has_model = evidence.session.model.is_some();
+    has_model && (calls_generate(evidence) || !has_frame(evidence, "transformers/models/"))
+}
+
+/// Whether Python frames show that `generate` of Transformers runs the model.
+pub(crate) fn calls_generate(evidence: &Evidence<'_>) -> bool {
+    has_frame(evidence, "transformers/generation/")
+}
+
+fn has_frame(evidence: &Evidence<'_>, part: &str) -> bool {
+    let mut strings = evidence.session.strings.iter();
+    strings.any(|text| text.contains(part))
 }
 
 /// Whether most of what a compiler fuses in a stage is fused.

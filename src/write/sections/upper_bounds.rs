@@ -101,10 +101,8 @@ const fn assumption(overhead: Overhead) -> &'static str {
     match overhead {
         Overhead::Launching => "launches cost nothing, as with CUDA graphs; kernels take as long",
         Overhead::Host => "the host is always ahead; kernels take as long",
-        Overhead::Copies => "all copies find kernels to run beside, which they do not slow",
-        Overhead::Communication => {
-            "all collectives find kernels to run beside, which they do not slow"
-        }
+        Overhead::Copies => "all copies overlap kernels, which they do not slow",
+        Overhead::Communication => "all collectives overlap kernels, which they do not slow",
         Overhead::MatrixProducts => "the host keeps up: no gap takes its place",
     }
 }

@@ -132,6 +132,10 @@ fn draft(evidence: &Evidence<'_>, (ranks, times): UnevenStage<'_>) -> Option<Dra
     let draft = Draft::new(Finding { title, ..finding }, arguments)
         .basis(basis)
         .known_cause(root);
+    let draft = match lower_clock {
+        Some(lower) if !is_apart(lower) => draft.without_gain(),
+        _ => draft,
+    };
     Some(match lower_clock {
         Some(_) => draft.advice("advice_clock").next(None),
         None if more.is_some() => draft
@@ -139,7 +143,7 @@ fn draft(evidence: &Evidence<'_>, (ranks, times): UnevenStage<'_>) -> Option<Dra
                 evidence,
                 "straggler.advice_work",
                 least = least,
-                grows = (longer < more).then_some("")
+                mean = (times.ranks == 2 && times.mean > least).then_some(times.mean)
             ))
             .next(None),
         None if work.is_some_and(WorkDifference::is_equal) => draft.advice("advice_equal"),
@@ -191,8 +195,7 @@ fn clock_root(
     fastest: &RankTimes,
 ) -> Root {
     let rank = slowest.rank.to_string();
-    // A reason of both ranks does not tell why one is slower.
-    let is_apart = lower.other_limit.is_none_or(|other| other < SEPARATES);
+    let is_apart = is_apart(lower);
     let limit = lower.limit.map(|(name, _)| name).filter(|_| is_apart);
     let (power, other_power) = lower.power.filter(|_| !is_apart).unzip();
     Root {
@@ -262,6 +265,12 @@ fn work_root(
         condition: None,
         passes: 1,
     })
+}
+
+/// A reason of both ranks does not tell why one is slower: swapping the ranks shows whether the GPU or the data of the rank
+/// lowers the clock, and saves nothing by itself.
+fn is_apart(lower: LowerClock) -> bool {
+    lower.other_limit.is_none_or(|other| other < SEPARATES)
 }
 
 /// Share of the samples of the fastest rank below which a reason that lowers clocks is one of the slowest rank alone.

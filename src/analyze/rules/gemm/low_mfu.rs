@@ -143,12 +143,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
     };
     let platform = &evidence.platform;
     let has_fp8 = platform.has_fp8() == Some(true);
-    let beside = mfu.is_none().then(|| Ratio::of(fusible.time, stage.busy));
+    let fusible_share = mfu.is_none().then(|| Ratio::of(fusible.time, stage.busy));
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
         busy = stage.reference_busy(),
         mfu = mfu,
-        beside = beside,
+        fusible = fusible_share,
         tensor = tensor.map(Ratio),
         products = products.map(|share| Ratio(share.0 * gemms_of_group(evidence, stage).0)),
         gemm = gemms.as_ref().map(|gemms| gemms.time),

@@ -52,7 +52,7 @@ pub(super) struct Action<'a> {
     later: Vec<(&'a Finding, &'a Gain, &'a StageLine)>,
     /// What an action on kernels of the loop saves of an iteration of each stage, by kernel.
     kernels: StageParts,
-    /// Later actions that its code does, too: one change of the program.
+    /// Other actions that it does, too: one change of the program.
     pub(super) included: Vec<Self>,
 }
 
@@ -135,10 +135,7 @@ pub(super) fn first_actions<'a>(
         others.retain(|action| action.finding.id != CHAINS || first == Some(CHAINS));
         let is_work = general.gain.kind == GainKind::Work && !has_graphs;
         if is_work && others.len() < SHOWN && general.adds_warning(&others, whole) {
-            let included = actions.iter().position(|action| general.includes(action));
-            let place = included.unwrap_or(others.len()).min(others.len());
-            others.insert(place, general);
-            actions = others;
+            actions = with_general(evidence, others, general);
         }
     }
     raise_recurring(evidence, &mut actions);
@@ -146,23 +143,36 @@ pub(super) fn first_actions<'a>(
     join_changes(evidence, actions)
 }
 
-/// Actions whose code an earlier one has already are part of that one.
+/// The actions with a general one, before the first specific one that it does, too. A specific one that saves little beyond
+/// the general one is part of it.
+fn with_general<'a>(
+    evidence: &Evidence<'_>,
+    mut actions: Vec<Action<'a>>,
+    mut general: Action<'a>,
+) -> Vec<Action<'a>> {
+    let mut done = actions.iter();
+    let Some(place) = done.position(|action| general.includes(action)) else {
+        actions.push(general);
+        return actions;
+    };
+    if !actions[place].adds_to(evidence, std::slice::from_ref(&general)) {
+        general.include(actions.remove(place));
+    }
+    actions.insert(place, general);
+    actions
+}
+
+/// Actions that an earlier one does, too, are part of that one.
 fn join_changes<'a>(evidence: &Evidence<'_>, actions: Vec<Action<'a>>) -> Vec<Action<'a>> {
-    let mut joined: Vec<(Action<'a>, Option<String>)> = Vec::new();
+    let mut joined: Vec<Action<'a>> = Vec::new();
     for action in actions {
-        let code = remedies::of_action(evidence, &action).snippet(evidence, &action);
-        let same = joined
-            .iter()
-            .position(|(_, earlier)| match (&code, earlier) {
-                (Some(code), Some(earlier)) => remedies::does(earlier, code),
-                _ => false,
-            });
-        match same {
-            Some(place) => joined[place].0.included.push(action),
-            None => joined.push((action, code)),
+        let mut earlier = joined.iter_mut();
+        match earlier.find(|earlier| remedies::does(evidence, earlier, &action)) {
+            Some(earlier) => earlier.include(action),
+            None => joined.push(action),
         }
     }
-    joined.into_iter().map(|(action, _)| action).collect()
+    joined
 }
 
 /// The actions, each with those that its code does, too.
@@ -316,6 +326,13 @@ impl<'a> Action<'a> {
         })
     }
 
+    /// Makes another action a part of this one.
+    fn include(&mut self, mut other: Self) {
+        let included = std::mem::take(&mut other.included);
+        self.included.push(other);
+        self.included.extend(included);
+    }
+
     /// The action without those that its code does, too.
     pub(super) fn alone(&self) -> Self {
         Self {
@@ -457,6 +474,14 @@ impl<'a> Action<'a> {
         self.stages().all(|(.., known)| known.key() != stage.key())
     }
 
+    /// Whether it saves a part of each iteration of the stage of another action.
+    pub(super) fn changes_stage_of(&self, other: &Self) -> bool {
+        match other.effect {
+            Effect::Stage(stage) | Effect::Stalls(stage) => self.saving_of(stage).is_some(),
+            Effect::Run => false,
+        }
+    }
+
     /// Adds what the same rule finds in another stage.
     fn join(&mut self, other: &Self) {
         if let Effect::Stage(stage) = other.effect {
@@ -482,7 +507,12 @@ impl<'a> Action<'a> {
 
     /// What must hold for it, and for what its code does, too.
     pub(super) fn condition(&self, text: &'static Catalogue) -> String {
-        let mut conditions = self.changes().map(|change| change.own_condition(text));
+        let included = self.included.iter();
+        // The condition of other changes for stalls, such as another library, is none of this one.
+        let included = included.filter(|change| !matches!(change.effect, Effect::Stalls(_)));
+        let mut conditions = std::iter::once(self)
+            .chain(included)
+            .map(|change| change.own_condition(text));
         let first = conditions.next().unwrap_or_default();
         conditions.fold(first, |first, second| {
             let arguments = arguments! { first = first, second = second };

@@ -57,8 +57,13 @@ fn card(
         condition = action.condition(text),
     );
     fact("summary.card_saves", vec![saves.into()]);
+    let itself = action.alone();
+    let is_named = |change: &&Action<'_>| {
+        std::ptr::eq(*change, action) || change.adds_to(evidence, std::slice::from_ref(&itself))
+    };
     let why: Vec<Vec<Inline>> = action
         .changes()
+        .filter(is_named)
         .map(|change| super::action_line(evidence, change))
         .collect();
     fact("summary.card_why", why.join(&Inline::from(text.space())));

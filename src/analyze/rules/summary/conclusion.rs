@@ -49,6 +49,7 @@ pub(super) fn conclusion(
         subject = subject,
         limited = limited,
         whole = factor.is_some().then(|| name_of(evidence, whole)),
+        once = whole.recurring().map(|_| ""),
         factor = factor,
         last = Quantity::count(count as u64),
         many = (count > 1).then_some(""),
@@ -154,7 +155,7 @@ pub(super) fn name_of(evidence: &Evidence<'_>, whole: &Whole<'_>) -> String {
 /// A factor as titles show it: `2.3`, `1.08`, `12`.
 fn factor(factor: f64) -> String {
     let text = match factor {
-        ..1.15 => format!("{factor:.2}"),
+        ..1.295 => format!("{factor:.2}"),
         ..9.95 => format!("{factor:.1}"),
         _ => return format!("{factor:.0}"),
     };

@@ -10,7 +10,7 @@ use rooflens_units::Ratio;
 use crate::evidence::Evidence;
 
 /// Share of the captured time that an excluded part needs to be named.
-const LARGE: Ratio = Ratio(0.05);
+const LARGE: Ratio = Ratio(0.02);
 
 /// The same of a stage without figures.
 const NAMED: Ratio = Ratio(0.005);
@@ -90,6 +90,7 @@ fn sentence(
 ) -> Vec<Inline> {
     let total = account.total();
     let mut parts = Vec::new();
+    let mut rest = Ratio::of(total - covered, total);
     let mut add = |key: &str, is_part: &dyn Fn(Phase) -> bool| {
         let of_part = account.of_phases().filter(|(phase, _)| is_part(*phase));
         let mut time: Ns = of_part.map(|(_, time)| time).sum();
@@ -98,6 +99,7 @@ fn sentence(
         }
         let share = Ratio::of(time, total);
         if share >= LARGE {
+            rest = Ratio(rest.0 - share.0);
             let share = [("share", Arg::from(share))];
             parts.push(evidence.text.line(key, &share));
         }
@@ -124,6 +126,9 @@ fn sentence(
     add("summary.coverage_after", &|phase| {
         phase == Phase::AfterStages
     });
+    if rest >= NAMED {
+        parts.push(words!(evidence, "summary.coverage_rest", share = rest));
+    }
     let (largest, busy) = outside(evidence, account);
     say!(
         evidence,

@@ -9,11 +9,12 @@ use super::tiles;
 use super::whole::{self, Kind, Whole};
 use crate::evidence::Evidence;
 use crate::launching;
+use crate::pauses;
 use crate::stage::StageLine;
 use rooflens_analysis::engine::baseline::{Repeat, Series};
 use rooflens_analysis::engine::facts::StageInstance;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_document::{Inline, Quantity, Severity};
+use rooflens_document::{Finding, Inline, Quantity, Severity};
 use rooflens_session::{Arrange, Ns};
 use rooflens_stats::Level;
 use rooflens_units::{Count, Ratio, Time};
@@ -486,6 +487,34 @@ impl<'a> Request<'a> {
             .iter()
             .any(|timed| timed.stage.key() == stalled.key())
     }
+
+    /// Whether the action, or another that it does, too, removes that.
+    fn is_of_first_by_any(&self, action: &Action<'_>) -> bool {
+        action.changes().any(|change| self.is_of_first(change))
+    }
+}
+
+/// What the first request takes beyond later ones, in words, where no action is about that; with the cause of stalls, if it
+/// is known.
+pub(super) fn cold_request(
+    evidence: &Evidence<'_>,
+    findings: &[Finding],
+    actions: &[Action<'_>],
+) -> Option<Vec<Inline>> {
+    let request = Request::new(evidence, &shown(evidence, &[]))?;
+    let first = request.first?;
+    if changes(actions).any(|action| request.is_of_first(action)) {
+        return None;
+    }
+    let mut stalls = findings.iter().filter(|finding| finding.id == pauses::RULE);
+    let root = stalls.find_map(|finding| finding.root.as_ref());
+    Some(say!(
+        evidence,
+        "summary.cold_request",
+        first = first,
+        more = first - request.now,
+        cause = root.map(|root| root.cause.as_str()),
+    ))
 }
 
 /// What an action brings, in words: of each request or step where there are such, or of the first request; else of its
@@ -535,20 +564,29 @@ pub(super) fn effect(
         }
     }
     let gain = action.gain;
-    let saved = match action.effect {
-        Effect::Stage(stage) => {
+    let (mut of, mut of_ns) = (gain.of.as_str(), gain.of_ns);
+    let of_run = joint_of_run(evidence, action);
+    let saved = match (action.effect, of_run) {
+        (Effect::Stage(stage), None) => {
             joint::saved(stage, std::slice::from_ref(action)).min(gain.saved_ns)
         }
-        _ => joint_of_run(evidence, action).unwrap_or(gain.saved_ns),
+        (_, None) => gain.saved_ns,
+        (_, Some(of_run)) => {
+            // A whole of the changes: that of a stage has no time between iterations.
+            let mut changes = action.changes();
+            let run = changes.find(|change| !matches!(change.effect, Effect::Stage(_)));
+            (of, of_ns) = run.map_or((of, of_ns), |run| (&run.gain.of, run.gain.of_ns));
+            of_run
+        }
     };
-    let share = Ratio::of(saved, gain.of_ns);
+    let share = Ratio::of(saved, of_ns);
     let headline = whole.map(|whole| (whole, of_headline(evidence, whole, action)));
     let headline = headline.filter(|(_, part)| (part.0 - share.0).abs() >= SAME.0);
     words!(
         evidence,
         "summary.effect",
         saved = saved,
-        whole = gain.of.as_str(),
+        whole = of,
         share = share,
         part = headline.map(|(_, part)| part),
         headline = headline.map(|(whole, _)| conclusion::name_of(evidence, whole)),
@@ -557,7 +595,7 @@ pub(super) fn effect(
 
 /// What an action on the run and those that its code does, too, save of it together.
 pub(super) fn joint_of_run(evidence: &Evidence<'_>, action: &Action<'_>) -> Option<Time> {
-    let is_joint = matches!(action.effect, Effect::Run) && !action.included.is_empty();
+    let is_joint = !action.included.is_empty() && is_on_loop(std::slice::from_ref(action));
     match loop_times(evidence, std::slice::from_ref(action)).as_slice() {
         [now, after] if is_joint => Some(*now - *after),
         _ => None,
@@ -681,7 +719,7 @@ fn after_stalls(
 ) -> Vec<Option<Quantity>> {
     let (mut has_stalls, mut first) = (true, Vec::new());
     for (action, time) in actions.iter().zip(after) {
-        has_stalls &= !request.is_of_first(action);
+        has_stalls &= !request.is_of_first_by_any(action);
         first.push((!has_stalls).then(|| Quantity::from(*time)));
     }
     first

@@ -31,8 +31,8 @@ const SHORTER: &str = "no-kv-cache";
 /// The rule about transfers that kernels could hide, unless another cause is known.
 const EXPOSED: &str = "exposed-copies";
 
-/// The rule about kernels between GEMMs.
-const FUSIBLE: &str = "low-mfu";
+/// The rule about kernels between GEMMs, of which GEMMs are none.
+pub(super) const FUSIBLE: &str = "low-mfu";
 
 /// What actions save of an iteration of a stage: each part by the action that shortens it most.
 #[derive(Default)]

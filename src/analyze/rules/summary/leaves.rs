@@ -14,6 +14,7 @@ use rooflens_session::{Arrange, CopyKind, KernelId, Ns};
 use rooflens_units::{Percent, Ratio, Time};
 
 use super::actions::{Action, Effect};
+use super::joint::FUSIBLE;
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
 
@@ -242,6 +243,16 @@ impl Leaf {
         matches!(self.kind, NodeKind::Work(_))
     }
 
+    fn is_matrix_work(&self, evidence: &Evidence<'_>) -> bool {
+        match self.kind {
+            NodeKind::Work(Work::Kernel(kernel)) => {
+                let identity = &evidence.facts.identities[kernel.index()];
+                identity.class.is_matrix_work()
+            }
+            _ => false,
+        }
+    }
+
     fn is_of_action(&self, evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
         action
             .changes()
@@ -249,6 +260,9 @@ impl Leaf {
     }
 
     fn is_of_change(&self, evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
+        if action.finding.id == FUSIBLE && self.is_matrix_work(evidence) {
+            return false;
+        }
         let is_of_stage = |stage: &StageLine| {
             let of_loop = action.saved_kernels(stage);
             let saving = action.saving_of(stage);
@@ -305,7 +319,8 @@ impl Leaf {
         let mut savings = about_stage.filter_map(|finding| Some((finding, finding.gain.as_ref()?)));
         let found = savings.find(|(finding, gain)| {
             let is_of_kind = self.is_busy() || gain.kind != GainKind::Work;
-            is_of_kind && self.is_saved(evidence, &finding.parts, gain)
+            let is_other = finding.id == FUSIBLE && self.is_matrix_work(evidence);
+            is_of_kind && !is_other && self.is_saved(evidence, &finding.parts, gain)
         });
         if let Some((finding, gain)) = found {
             return Some(words!(
@@ -330,7 +345,11 @@ impl Leaf {
         if evidence.facts.identities[kernel.index()].class == KernelClass::Communication {
             return Some(words!(evidence, "no_action.collective"));
         }
-        for stage in self.judged(evidence) {
+        // Kernels of a rank that waits share the GPU with collectives.
+        let (waiting, computing): (Vec<_>, Vec<_>) = self
+            .judged(evidence)
+            .partition(|stage| stage.waits_for.is_some());
+        for stage in computing.into_iter().chain(waiting) {
             let limits = evidence.limits(stage).map(|limits| &limits.kernels);
             let limits = limits.into_iter().flatten();
             let of_kernel = limits.filter(|limit| limit.kernel == Some(kernel));

@@ -24,7 +24,7 @@ use crate::evidence::Evidence;
 use crate::rule::{Outcome, Rule};
 use crate::stage::{SLOWED, StageLine};
 use crate::time::stage_busy;
-use crate::{known, launching, pauses};
+use crate::{imbalances, known, launching, pauses};
 use rooflens_analysis::counters::limits::{KernelLimit, Reason};
 use rooflens_analysis::counters::ncu::bound::{self, Bound};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
@@ -126,6 +126,9 @@ pub(crate) fn summary(
             .datasets
             .push(action_table(evidence, whole.as_ref()).rows(&numbered));
     }
+    content
+        .blocks
+        .extend(experiment(evidence, findings).map(Block::Prose));
     add_leaves(evidence, &leaves, &mut content);
     // Contended atomics, for one, are no faster on a larger GPU.
     if let Some(faster) = whole
@@ -167,6 +170,24 @@ pub(crate) fn summary(
     };
     let numbers = findings.iter().map(number).collect();
     (content, numbers)
+}
+
+/// What to try where a cause is known but for one of two: nothing is saved for sure.
+fn experiment(evidence: &Evidence<'_>, findings: &[Finding]) -> Option<Vec<Inline>> {
+    let mut findings = findings.iter();
+    let finding = findings.find(|finding| {
+        finding.id == imbalances::RULE
+            && finding.gain.is_none()
+            && finding.severity >= Severity::Warning
+    })?;
+    let root = finding.root.as_ref()?;
+    Some(say!(
+        evidence,
+        "summary.experiment",
+        action = root.action.as_str(),
+        cause = root.cause.as_str(),
+        condition = root.condition.as_deref(),
+    ))
 }
 
 /// The parts of the time that no action is about.
@@ -214,6 +235,9 @@ fn add_whole(evidence: &Evidence<'_>, whole: &whole::Whole<'_>, content: &mut Se
     content.datasets.push(bars::table(evidence).rows(&parts));
 }
 
+/// Time to launch the kernels of a stage ÷ its time from which on it limits what faster GPUs bring: less than twice.
+const LIMITS: Ratio = Ratio(0.5);
+
 /// Share of a stage's GPU time from which on it is named.
 const NAMED: Ratio = Ratio(0.01);
 
@@ -241,8 +265,8 @@ fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<
         let share = stage.reference_busy() * exchange.rest() * transfers.rest() * small.rest();
         computing += time * share;
         let span = evidence.launching(stage);
-        // Below the time of launching, the CPU bounds the stage.
-        if let Some(span) = span.filter(|span| *span > stage.reference() * share.rest()) {
+        // Launches that take far less than the stage leave room for kernels that are several times shorter.
+        if let Some(span) = span.filter(|span| *span >= stage.reference() * LIMITS) {
             launching.push(words!(
                 evidence,
                 "summary.launching",
@@ -757,6 +781,27 @@ fn unmarked(evidence: &Evidence<'_>, line: &StageLine) -> Option<Vec<Inline>> {
     is_of_profiler.then(|| say!(evidence, "summary.by_profiler", stage = stage))
 }
 
+/// The largest stalls that are no action because unprofiled runs do not have them.
+fn refuted(evidence: &Evidence<'_>, findings: &[Finding]) -> Option<Vec<Inline>> {
+    let is_refuted = |finding: &&Finding| {
+        let is_large = finding.severity >= Severity::Warning && !finding.on_measurement;
+        let is_stalls = |gain: &Gain| gain.kind == GainKind::Stalls && gain.saved_ns.is_positive();
+        is_large
+            && finding.gain.as_ref().is_some_and(is_stalls)
+            && Action::new(evidence, finding).is_none()
+    };
+    let finding = findings.iter().find(is_refuted)?;
+    let gain = finding.gain.as_ref()?;
+    Some(say!(
+        evidence,
+        "summary.refuted",
+        saved = gain.saved_ns,
+        share = gain.share(),
+        whole = gain.of.as_str(),
+        stage = finding.scope.stage.as_deref().map(Inline::strong),
+    ))
+}
+
 /// Caveats that find room on one page next to the actions.
 fn shown_caveats(actions: &[Action<'_>]) -> usize {
     (SHOWN_ITEMS - actions.len()).min(SHOWN_CAVEATS)
@@ -771,6 +816,8 @@ fn limits(
 ) -> Sentences {
     let coverage = coverage::coverage(evidence, is_loop);
     let mut sentences = coverage.caveats;
+    sentences.extend(figures::cold_request(evidence, findings, actions));
+    sentences.extend(refuted(evidence, findings));
     sentences.extend(passes::caveat(evidence));
     sentences.extend(remarks(findings, true));
     sentences.extend(figures::rest_of_loop(evidence, actions));

@@ -3,6 +3,7 @@
 
 use super::actions::{Action, Effect};
 use crate::evidence::Evidence;
+use crate::practices;
 use crate::stage::StageLine;
 use rooflens_schemas::StageKind;
 
@@ -239,6 +240,7 @@ static OTHER: Remedy = remedy("", "", Effort::Code, &[]);
 const WITHOUT_CUDNN_ATTENTION: &str = "torch.backends.cuda.enable_cudnn_sdp(False)";
 const GRAPHS: &str = "model = torch.compile(model, mode=\"reduce-overhead\")  # CUDA graphs";
 const GRAPHS_WITH_CACHE: &str = "model.generation_config.cache_implementation = \"static\"  # Transformers\nmodel.forward = torch.compile(model.forward, mode=\"reduce-overhead\")  # CUDA graphs";
+const GRAPHS_AFTER_CACHE: &str = "# after the KV cache has a fixed size\nmodel.forward = torch.compile(model.forward, mode=\"reduce-overhead\")  # CUDA graphs";
 const COMPILED: &str = "model = torch.compile(model";
 const COMPILED_FORWARD: &str = "model.forward = torch.compile(model.forward";
 const COMPILED_FUNCTION: &str = "function = torch.compile(function";
@@ -283,6 +285,8 @@ impl Remedy {
         let trains = stages.clone().any(|stage| stage.kind.is_training());
         let code = match self.code {
             AUTOCAST if !trains => AUTOCAST_INFERENCE,
+            // A loop of the program's own reads no options of `generate`.
+            GRAPHS_WITH_CACHE if !practices::calls_generate(evidence) => GRAPHS_AFTER_CACHE,
             code => code,
         };
         let compiles = code.contains("torch.compile(");
@@ -311,8 +315,22 @@ pub(super) fn compiled(code: &str) -> Option<(&str, &str)> {
     Some(arguments.split_once(", ").unwrap_or((arguments, "")))
 }
 
+/// Whether an action does what a later one does: with the same call of torch.compile, or with a KV cache whose length
+/// stays, for which no plan of a new length is built.
+pub(super) fn does(evidence: &Evidence<'_>, action: &Action<'_>, later: &Action<'_>) -> bool {
+    let [remedy, of_later] = [action, later].map(|action| of_action(evidence, action));
+    if remedy.code == GRAPHS_WITH_CACHE && of_later.code == WITHOUT_CUDNN_ATTENTION {
+        return action.changes_stage_of(later);
+    }
+    let code = remedy.snippet(evidence, action);
+    match code.zip(of_later.snippet(evidence, later)) {
+        Some((code, later)) => compiles(&code, &later),
+        None => false,
+    }
+}
+
 /// Whether code does what later code does with torch.compile.
-pub(super) fn does(code: &str, later: &str) -> bool {
+fn compiles(code: &str, later: &str) -> bool {
     match (compiled(code), compiled(later)) {
         (Some((model, options)), Some((later, asked))) => {
             model == later && (asked.is_empty() || asked == options)
@@ -345,12 +363,13 @@ mod tests {
 
     #[test]
     fn a_call_with_graphs_compiles_and_not_the_reverse() {
-        assert!(does(GRAPHS, COMPILE));
-        assert!(does(GRAPHS, GRAPHS));
-        assert!(!does(COMPILE, GRAPHS));
+        assert!(compiles(GRAPHS, COMPILE));
+        assert!(compiles(GRAPHS, GRAPHS));
+        assert!(!compiles(COMPILE, GRAPHS));
         // The method of a model is not the model.
-        assert!(!does(GRAPHS_WITH_CACHE, COMPILE));
-        assert!(!does(LOADER, COMPILE));
+        assert!(!compiles(GRAPHS_WITH_CACHE, COMPILE));
+        assert!(compiles(GRAPHS_AFTER_CACHE, GRAPHS_WITH_CACHE));
+        assert!(!compiles(LOADER, COMPILE));
     }
 
     #[test]

@@ -21,17 +21,6 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
     let first_of_rank = tiles.len();
     tiles.extend(mfu(evidence, whole));
     tiles.extend(mbu(evidence, whole));
-    if let Some(share) = whole.busy_share(evidence) {
-        tiles.push(Tile {
-            label: words!(
-                evidence,
-                "summary.tile_busy",
-                copies = (super::transfers_of(evidence, whole) >= COPIES).then_some("")
-            ),
-            now: share.into(),
-            others: Vec::new(),
-        });
-    }
     if let Some(rank) = only_rank(evidence, whole) {
         for (place, tile) in tiles.iter_mut().enumerate() {
             let is_time_of_step = place == 0 && whole.kind == Kind::Step;
@@ -39,6 +28,19 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
                 tile.label = of_rank(evidence, &tile.label, rank);
             }
         }
+    }
+    if let Some(share) = whole.busy_share(evidence) {
+        let name = name_with_rank(evidence, whole);
+        tiles.push(Tile {
+            label: words!(
+                evidence,
+                "summary.tile_busy",
+                copies = (super::transfers_of(evidence, whole) >= COPIES).then_some(""),
+                name = name
+            ),
+            now: share.into(),
+            others: Vec::new(),
+        });
     }
     tiles.extend(memory(evidence));
     tiles
@@ -109,6 +111,9 @@ fn after(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<String> {
 
 fn time(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Tile {
     let mut others = Vec::new();
+    if let Some(time) = whole.recurring().filter(|_| whole.speedup().is_some()) {
+        others.push((words!(evidence, "summary.tile_recurring"), time.into()));
+    }
     if let Some(name) = after(evidence, whole) {
         others.push((name, whole.best().into()));
     }

@@ -103,15 +103,14 @@ impl<'a> Whole<'a> {
         let stages = whole.stages.iter();
         let single = stages.filter(|(stage, _)| stage.counted <= Count(1.0));
         whole.once = single.map(saved).sum();
-        let mut in_first = Time::ZERO;
-        for (action, saved) in whole.saved_by_each(actions) {
-            if let Effect::Stalls(stage) = action.effect
+        for change in changes(actions).filter(|_| kind == Kind::Loop) {
+            if let Effect::Stalls(stage) = change.effect
                 && pauses::are_in_first(evidence, stage)
             {
-                in_first += saved;
+                whole.once += change.gain.saved_ns;
             }
         }
-        whole.once += in_first;
+        whole.once = whole.once.min(whole.now - whole.best());
         Some(whole)
     }
 
@@ -173,8 +172,14 @@ impl<'a> Whole<'a> {
     /// How many times as fast it can be each time, where that is notable. What ran once has no typical time.
     pub(super) fn speedup(&self) -> Option<f64> {
         let best = self.best();
-        let speedup = (self.now - self.once).0 / best.0.max(1.0);
+        let recurring = self.recurring().unwrap_or(self.now);
+        let speedup = recurring.0 / best.0.max(1.0);
         (best > Time::ZERO && speedup >= LEAST_SPEEDUP).then_some(speedup)
+    }
+
+    /// The time now without what actions save once, where they save such time.
+    pub(super) fn recurring(&self) -> Option<Time> {
+        self.once.is_positive().then(|| self.now - self.once)
     }
 
     /// Share of the time in which the GPU runs something.

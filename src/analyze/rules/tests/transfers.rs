@@ -303,6 +303,26 @@ fn a_straggler_has_its_work_and_its_clock_in_one_finding() {
     assert_eq!(both.one(rule("clock-limits")).scope.gpu, Some(0));
 }
 
+/// A limit of both GPUs does not say which of GPU and data lowers the clock: swapping the ranks is an experiment.
+#[test]
+fn a_clock_that_no_limit_explains_saves_nothing_for_sure() {
+    let speed = |other_limit| Speed {
+        slowdown: Some(Ratio(1.5)),
+        clock: Some(Hertz(1e9)),
+        clock_ratio: Some(Ratio(1.5)),
+        limit: Some(("sw_power_cap", Ratio(1.0))),
+        other_limit: Some(Ratio(other_limit)),
+        power: (None, None),
+        gpu: Some(1),
+    };
+    let has_gain = |other_limit| {
+        let found = ranks(1.2, speed(other_limit)).one(rule("straggler"));
+        found.gain.is_some()
+    };
+    assert!(has_gain(0.1));
+    assert!(!has_gain(0.9));
+}
+
 #[test]
 fn a_stage_without_copies_is_clear_of_them() {
     let rules = [rule("exposed-copies"), rule("pageable-copies")];

@@ -41,7 +41,7 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     };
     let found = beside(540).one(rule("low-mfu"));
     assert!((saved(&found) - 540.0).abs() < 1e-9);
-    assert!(words(&found.statement).contains("beside=60.0 %"));
+    assert!(words(&found.statement).contains("fusible=60.0 %"));
     assert_eq!(silent(beside(360).outcome(rule("low-mfu"))).0, "abstained");
     // A tenth of the group's durations is the optimizer's: 630 of 700 ns are left.
     let mut made = beside(700).work_of(Elementwise, 9);

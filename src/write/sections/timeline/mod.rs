@@ -15,6 +15,7 @@ use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::time::timeline::Timeline;
 use rooflens_document::{Block, Chart, Inline, SectionContent, chart};
 use rooflens_session::GpuId;
+use rooflens_units::Ratio;
 
 /// Timeline.
 pub(super) static SECTION: Section = Section {
@@ -24,6 +25,9 @@ pub(super) static SECTION: Section = Section {
 
 /// Instances close up in the report; the appendix has the others.
 const SHOWN_ZOOMS: usize = 1;
+
+/// Idle share of an instance from which on it has gaps to look at; below, the bars of stages say the same.
+const GAPS: Ratio = Ratio(0.1);
 
 fn show(context: &Context<'_>) -> Known<SectionContent> {
     let timeline = context.results.timeline()?;
@@ -36,15 +40,22 @@ fn show(context: &Context<'_>) -> Known<SectionContent> {
         .passes
         .iter()
         .map(|pass| overview::chart(context, timeline, pass));
-    let zooms = timeline.zooms.iter().map(|zoom| zoom::chart(context, zoom));
-    let (mut charts, mut zooms) = (charts.map(Block::Chart), zooms.map(Block::Chart));
+    let (mut with_gaps, mut busy) = (Vec::new(), Vec::new());
+    for zoom in &timeline.zooms {
+        let zooms = match zoom.busy_share().rest() >= GAPS {
+            true => &mut with_gaps,
+            false => &mut busy,
+        };
+        zooms.push(Block::Chart(zoom::chart(context, zoom)));
+    }
+    let (mut charts, mut with_gaps) = (charts.map(Block::Chart), with_gaps.into_iter());
     content.main.push(introduction);
     content.main.extend(charts.next());
     content
         .main
         .extend(iterations::block(context, &timeline.iterations));
-    content.main.extend(zooms.by_ref().take(SHOWN_ZOOMS));
-    content.blocks.extend(charts.chain(zooms));
+    content.main.extend(with_gaps.by_ref().take(SHOWN_ZOOMS));
+    content.blocks.extend(charts.chain(with_gaps).chain(busy));
     tables::add(context, timeline, &mut content);
     content
         .methods

@@ -1,8 +1,6 @@
 //! One instance of a stage close up: each class of operations in a row, and the host's CUDA calls below.
 
 use rooflens_schemas::Unit;
-use rooflens_session::Ns;
-use rooflens_units::Ratio;
 
 use super::number;
 use crate::Context;
@@ -40,7 +38,7 @@ pub(super) fn chart(context: &Context<'_>, zoom: &Zoom) -> Chart {
     let time = Quantity::ns(projection.duration());
     let (name, gpu) = (stage.as_str(), gpu.as_deref());
     let ordinal = zoom.ordinal.to_string();
-    let busy = Ratio::of(zoom.busy, projection.duration().max(Ns(1)));
+    let busy = zoom.busy_share();
     let title = words!(
         context,
         "timeline_stage.chart",

@@ -41,6 +41,13 @@ pub struct Zoom {
     pub calls: Option<(Vec<Interval>, Vec<Interval>)>,
 }
 
+impl Zoom {
+    /// Share of the projection in which the GPU runs something.
+    pub fn busy_share(&self) -> Ratio {
+        Ratio::of(self.busy, self.projection.duration().max(Ns(1)))
+    }
+}
+
 /// The stages with the most time of the pass.
 pub(super) fn find(context: &Context<'_>, overview: &Overview) -> Vec<Zoom> {
     let facts = context.facts;

@@ -106,8 +106,11 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
         let of_instances = counted.iter().zip(&instances);
         let others = of_instances
             .map(|(instance, sums)| {
-                let others = instance.busy.saturating_sub(sums.union).time();
-                (others / instance.gpus.len().max(1) as f64).0
+                let mut memsets = sums.kinds.iter();
+                let memsets = memsets.find(|(kind, _)| kind.0 == CopyKind::Memset);
+                let exposed = memsets.map_or(Ns::ZERO, |(_, sum)| sum.exposed);
+                let others = instance.busy.saturating_sub(sums.union + exposed);
+                (others.time() / instance.gpus.len().max(1) as f64).0
             })
             .collect::<Vec<f64>>();
         places.extend((!sums.kinds.is_empty()).then_some(Place {
@@ -214,7 +217,8 @@ mod tests {
     use super::*;
     use crate::testing::{trace, with_results};
 
-    /// Steps of 100, 200 and 300 with copies for 90, 100 and 250: the other 10, 100 and 50 have a median of 50.
+    /// Steps of 100, 200 and 300 with copies for 90, 100 and 230, and a memset of 20: kernels take 10, 100 and 50, of which
+    /// the median is 50.
     #[test]
     fn time_without_copies_is_of_each_iteration() {
         let session = trace(
@@ -226,7 +230,8 @@ mod tests {
              cudaMemcpyAsync 202..203 -> memcpy HtoD pinned 300..400
              range step 500..800
              launch 500..501 -> axpy 500..550
-             cudaMemcpyAsync 502..503 -> memcpy HtoD pinned 550..800",
+             cudaMemcpyAsync 502..503 -> memcpy HtoD pinned 550..780
+             cudaMemsetAsync 504..505 -> memset 780..800",
         );
         with_results(&session, |context| {
             let places = &context.results.transfers().unwrap().places;

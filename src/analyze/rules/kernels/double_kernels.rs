@@ -16,10 +16,15 @@ pub(crate) static RULE: Rule = Rule::new("double-kernels", &[THRESHOLD], outcome
 const HALF: Ratio = Ratio(0.5);
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
-    let products = rates::saved(evidence, "fp64", "tf32").unwrap_or(HALF);
-    let saved = |identity: &KernelIdentity, _: &str| {
+    let at_rate = |dtype| rates::saved(evidence, dtype, "tf32");
+    let vector = at_rate("fp64").unwrap_or(HALF);
+    let tensor = at_rate("fp64_tensor").unwrap_or(vector);
+    // Names of cuBLAS and CUTLASS have the operation of the tensor cores.
+    let has_tensor_cores = |name: &str| name.contains("tensor");
+    let saved = |identity: &KernelIdentity, name: &str| {
         let part = match identity.class {
-            KernelClass::Gemm | KernelClass::Convolution => products,
+            KernelClass::Gemm | KernelClass::Convolution if has_tensor_cores(name) => tensor,
+            KernelClass::Gemm | KernelClass::Convolution => vector,
             _ => HALF,
         };
         (identity.dtype == "fp64").then_some(part)
@@ -43,7 +48,8 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             kernels = kernels.per_iteration(),
             time = kernels.time,
             share = kernels.share(),
-            saved = products,
+            saved = vector,
+            tensor = tensor,
         };
         Draft::new(kernels.finding(stage), arguments)
             .cause_if(true)

@@ -103,11 +103,11 @@ class CallFinder:
         """Kernels of forward that another thread, which is autograd's, launches again."""
         for positions in self.instances.values():
             issued = [(self.issued(at)[1], self.issued(at)[0]) for at in positions if self.issued(at)]
-            launches = collections.defaultdict(lambda: ([], []))
+            launches, forward_thread = collections.defaultdict(lambda: ([], [])), min(issued, default=(None, None))[1]
             for at in positions:
                 if self.issued(at):
                     launch = self.launches[at]
-                    launches[launch.kernel, launch.blocks][self.issued(at)[0] != min(issued)[1]].append(at)
+                    launches[launch.kernel, launch.blocks][self.issued(at)[0] != forward_thread].append(at)
             trains = any(not forward and re.search("backward|bwd|bprop|grad", name.lower()) for (name, _), (forward, _) in launches.items())
             times = max((len(backward) / len(forward) for forward, backward in launches.values()
                          if forward and self.launches[forward[0]].kind in ("attention", "norm")), default=0)

@@ -70,8 +70,11 @@ def figures(told, work, gains):
                     most, stated = sum(of_step.values()) / step, float(effect[2].split()[0]) / 100
                     groups["share"] = effect[2], min(max(stated, gain / step * 0.995), most * 1.005)
             elif effect[1] == "each request" and requested:
-                times = requested[1] if stage == "decode" else 1
-                groups["share"] = effect[2], gain * times / requested[0]
+                saved = saved_of(action, lines, gains, None, False)
+                if saved is None or not set(saved) <= {"prefill", "decode"}:
+                    continue
+                whole_saved = sum(own * (requested[1] if place == "decode" else 1) for place, own in saved.items())
+                groups["share"] = effect[2], whole_saved / requested[0]
             elif "request" not in effect[1] and effect[1] != "each step":
                 groups["share"] = effect[2], gain / whole
             yield stage, f"action {action['number']}", groups
@@ -146,9 +149,12 @@ def saved_of(action, lines, gains, stage, is_loop):
     is_stall = value(action["of_ns"]) == value(action["run_ns"])
     if is_stall:
         return {action["number"]: gain} if is_loop else {}
-    # Findings of several stages may have one action.
+    # Findings of several stages may have one action, and so may several rules: of one stage the larger gain at least.
     of_rule = {own: one for (rule, own), one in gains.items() if rule == action["rule"]}
     same = {own: gain for own, (gain, name) in of_rule.items() if name == action["action"] and own in lines} | {where: gain}
+    for (rule, own), (gain, _) in gains.items():
+        if rule in action["also"].split(", ") and own in lines and own not in same:
+            of_rule[own], same[own] = (gain, action["action"]), gain
     if None in same.values():
         return None if stage is None or same.get(stage, 0) is None else {stage: same.get(stage, 0)}
     if stage is not None:

@@ -189,12 +189,7 @@ def replays_graphs(work, line):
 
 def first_use(work, stage, process, found):
     rest = Rest(work, stage, process, found)
-    saved = rest.stage_time("first_use")
-    told = of_idle(rest, ["first_use"], saved)
-    # No warm run shows how much of the only one is cold.
-    if len(rest.line.counted) == 1 and stage in KINDS and saved >= 0.05 * rest.line.time:
-        told["gain"] = max(rest.line.reference - rest.line.busy, 0)
-    return told
+    return of_idle(rest, ["first_use"], rest.stage_time("first_use"))
 
 
 def allocation(work, stage, process, found):

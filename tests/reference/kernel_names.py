@@ -11,20 +11,23 @@ CLASSES = [
     ("communication", r"^(nccl|rccl)"),
     # Its name lists all operators around the fused ones, such as attention that another kernel computes.
     ("fusion", r"^(CudaCodeGen|fused_|nvfuser|kernel\d+$|__nv_static.*CudaCodeGen)"),
+    # The root mean square of a fused RMS norm has `pow`, `mean` and `rsqrt`.
+    ("norm", r"^triton_(red|per)_.*mean.*rsqrt"),
     ("elementwise", r"^triton_(poi|red|per)_(?!.*(soft_?max|norm))"),
     ("sorting", r"(?<!ten)sort|fill_reverse_indices"),
     ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o|convert_dq_to_16bits"),
     ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|precompute_indices|conv(olve|olution|_depthwise|[123]d)|im2col"),
     ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"
-             r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)|nll_loss"),
+             r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)|nll_loss|RowwiseMoments|GroupNorm|ComputeFusedParams"),
+    ("pooling", r"upsample"),
     ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),
     ("fft", r"fft"),
     ("optimizer", r"multi_tensor_apply|adam"),
     ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|AddPadding|convertTensor|roll_|flip|fill"
-               r"|compute_grad_weight|krn_partial"),
-    ("pooling", r"pool|upsample"),
+               r"|compute_grad_weight|krn_partial|triu_tril"),
+    ("pooling", r"pool"),
     ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|scalePacked|arange|swiglu"
-                    r"|sum_rows|lpnorm|Device(Select|Scan|Compact)"),
+                    r"|sum_rows|lpnorm|tensor_kernel_scan|Device(Select|Scan|Compact)"),
 ]
 GROUPS = {"gemm": "GEMM", "convolution": "convolution", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",

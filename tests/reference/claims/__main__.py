@@ -215,7 +215,10 @@ def claims(rooflens, path, folder):
     findings, source = list(report.findings(told)), Input(path, folder)
     stages = list(dict.fromkeys(row["stage"].split(" · rank")[0] for row in report.dataset(told, "stages")))
     with_pauses = {(one["stage"], one["rank"]) for one in findings if one["rule"] == "host-pauses"}
-    gains = {}
+    gains, main = {}, source.work(first_pass(source)) if source.passes("timeline") else None
+    if isinstance(main, Pass):
+        main.stages = stages_of(main, stages)
+        source.settle(main)
     for finding in findings:
         try:
             has_own = source.raw(finding["pass"]) and finding["rule"] != "unrepresentative-profile"

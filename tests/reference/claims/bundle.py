@@ -7,7 +7,7 @@ import statistics
 import subprocess
 import tomllib
 
-from instances import Pass
+from instances import Pass, projection
 from profiles import Profile
 
 ARTIFACTS = {"timeline": ("*.sqlite",), "operators": ("*.pt.trace.json",), "counters": ("*.ncu-rep", "*.raw.csv")}
@@ -72,9 +72,32 @@ class Input:
             return None, None
         return typical(self.repeats(stage)), self.baseline[stage].get("steps")
 
+    def settle(self, work):
+        """Leaves of each stage the settled repeats, if its iterations settle, too, and keeps the slow ones before."""
+        for stage, own in self.baseline.items():
+            processes, at = sorted(work.instances(stage)), settling(own["ms"])
+            spans = [projection(one) for one in work.counted(stage, processes[0])] if at and len(processes) == 1 else []
+            if settling([end - start for start, end in spans]):
+                own["before"], own["ms"] = own["ms"][:at], own["ms"][at:]
+
     def repeats(self, stage):
         """Nanoseconds of the unprofiled repeats of a stage."""
         return [ms * 1e6 for ms in self.baseline[stage]["ms"]]
+
+
+def settling(times):
+    """The number of slow times before lower ones, by least squared deviations of two sides of three or more; else none."""
+    def deviations(own):
+        mean = statistics.fmean(own)
+        return sum((one - mean) ** 2 for one in own)
+
+    at = min(range(3, len(times) - 2), key=lambda at: deviations(times[:at]) + deviations(times[at:]), default=None)
+    if at is None:
+        return None
+    before, after = ([own[0], *statistics.quantiles(own, n=10, method="inclusive"), own[-1]]
+                     for own in (sorted(times[:at]), sorted(times[at:])))
+    gap, scatter = before[1] - after[9], before[9] - before[1] + after[9] - after[1]
+    return at if gap > max(0.15 * statistics.median(times), scatter) else None
 
 
 def typical(times):

@@ -22,6 +22,13 @@ def repeat_outliers(work, stage, process, found):
     return dict(number=number, time=times[number], median=median, count=len(times), score=score if is_outlier else None)
 
 
+def settled(work, stage, process, found):
+    own = work.source.baseline[work.of_stage]
+    before, after = own.get("before", []), own["ms"]
+    return dict(number=len(before), time=statistics.median(before) * 1e6 if before else None, count=len(after),
+                median=statistics.median(after) * 1e6)
+
+
 def uneven_pace(work, stage, process, found):
     times = [length(one) for one in work.counted(stage, process)]
     third = len(times) // 3
@@ -50,6 +57,8 @@ def profiler_overhead(work, stage, process, found):
 REPEATS = {
     "repeat-outliers": (r"Repeat (?P<number>\S+) of .+? takes (?P<time>\S+ \S+), against a median of (?P<median>\S+ \S+) of "
                         r"(?P<count>\S+) repeats \(modified z-score (?P<score>\S+)\)\.", repeat_outliers),
+    "repeat-outliers settled": (r"The first (?P<number>\S+) repeats of .+? take (?P<time>\S+ \S+), and the last (?P<count>\S+) settle at "
+                                r"(?P<median>\S+ \S+) \(medians\): figures are of the settled ones\.", settled),
     "uneven-pace": (r"In pass \S+, the time of .+? (?:grows|drops) by (?P<drift_share>\S+ %) from the first to the last third of its "
                     r"iterations\.", uneven_pace),
     "profiler-overhead": (r".+? takes (?P<unprofiled>\S+ \S+) in the baseline(?: for as many steps)?, (?P<share>\S+ %) less than "

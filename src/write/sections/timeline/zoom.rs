@@ -110,6 +110,7 @@ fn marks(window: &Window, intervals: &[Interval]) -> Vec<(i64, i64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rooflens_session::Ns;
 
     #[test]
     fn gaps_that_would_not_show_are_closed() {

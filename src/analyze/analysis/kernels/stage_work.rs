@@ -20,8 +20,18 @@ const CLASSES: usize = KernelClass::ALL.len();
 /// Share of the time of a group from which on a class represents it.
 const DOMINANT: Ratio = Ratio(0.95);
 
-/// Parts of the names of PyTorch's kernels that only write, or add rows to others by their index.
-const APART: [&str; 3] = ["FillFunctor", "ReduceAdd", "indexing_backward_kernel"];
+/// Parts of the names of kernels of PyTorch that only write, or add rows to others by their index, and of those that cuDNN
+/// launches within a convolution.
+const APART: [&str; 5] = [
+    "FillFunctor",
+    "ReduceAdd",
+    "indexing_backward_kernel",
+    "nchwToNhwc",
+    "nhwcToNchw",
+];
+
+/// Scans of PyTorch. One of a single block takes as long in a fused kernel.
+const SCAN: &str = "kernel_scan_";
 
 /// GPU operations of the counted instances of a stage, of one process.
 #[derive(Clone, Debug, Default)]
@@ -38,8 +48,8 @@ pub struct StageWork {
     pub kernels: Vec<(KernelId, u64, Ns)>,
     /// Operations and their time, by class.
     pub classes: [(u64, Ns); CLASSES],
-    /// The part of them that no kernel is fused with: fills read nothing that another kernel wrote, and what adds rows by
-    /// their index moves as many bytes as before.
+    /// The part of them that no kernel is fused with: fills read nothing that another kernel wrote, what adds rows by
+    /// their index moves as many bytes as before, and conversions within convolutions go with another layout alone.
     pub apart: [(u64, Ns); CLASSES],
     /// Time that kernels keep if all consecutive ones that could be fused are, nanoseconds: of each run the shortest on
     /// all of its elements. One kernel for all still reads what the run reads and writes what it leaves.
@@ -123,9 +133,14 @@ impl StageWork {
 pub fn compute(context: &Context<'_>) -> Known<Vec<StageWork>> {
     let session = context.session;
     let mut by_kernel = vec![(0, Ns::ZERO); session.kernels.len()];
+    let mut blocks = vec![0; session.kernels.len()];
+    for (kernel, grid) in session.launches.kernel.iter().zip(&session.launches.grid) {
+        blocks[kernel.index()] = grid.volume().max(blocks[kernel.index()]);
+    }
     let is_apart = |kernel: KernelId| {
         let name = session.kernel_name(kernel);
-        APART.iter().any(|part| name.contains(part))
+        let is_serial = name.contains(SCAN) && blocks[kernel.index()] == 1;
+        is_serial || APART.iter().any(|part| name.contains(part))
     };
     let is_apart: Vec<bool> = session.kernels.ids().map(is_apart).collect();
     let passes = session.passes.ids();
@@ -265,12 +280,14 @@ mod tests {
              launch 112..113 -> gemm 113..173
              launch 174..175 -> elementwise_kernel 175..195
              launch 196..197 -> multi_tensor_apply_kernel 197..297
-             launch 296..297 -> vectorized_elementwise_kernel<FillFunctor> 297..299",
+             launch 296..297 -> vectorized_elementwise_kernel<FillFunctor> 297..299
+             launch 297..298 -> nchwToNhwcKernel 299..300
+             launch 297..298 -> tensor_kernel_scan_outer_dim <<<1,16>>> 300..350",
         );
         with_results(&session, |context| {
             let work = &context.results.stage_work().expect("never missing")[0];
             // 30, 10 and 20 ns; the runs keep 10 and 20 ns, lists of tensors belong to the optimizer, and
-            // a fill has nothing to fuse with.
+            // a fill, a conversion within a convolution, and a scan of one block have nothing to fuse with.
             assert_eq!((work.fusible(), work.kept), (Ns(60), Ns(30)));
             // Of three kernels, one of each run stays.
             assert_eq!((work.runs, work.removable()), (2, 1));

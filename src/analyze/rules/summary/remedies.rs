@@ -136,9 +136,7 @@ static REMEDIES: [Remedy; 93] = {
         )
         .code("function = torch.compile(function)  # which launches these kernels"),
         remedy("pointwise-unfused", "", Trial, COMPILING).code(COMPILE),
-        remedy("norm-unfused", "", Trial, &[Rounding]).code(
-            "y = torch.nn.functional.rms_norm(x, weight.shape, weight, eps)  # or layer_norm",
-        ),
+        remedy("norm-unfused", "", Trial, &[Rounding]).code(NORMS),
         remedy("attention-math", "", Trial, &[Rounding])
             .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)"),
         remedy("repeated-tensors", "", Trial, &[Rounding])
@@ -263,6 +261,7 @@ const PINNED_BACK: &str = "out = torch.empty_like(x, device=\"cpu\", pin_memory=
 const FROZEN: &str =
     "encoder.requires_grad_(False)\nwith torch.no_grad():\n    features = encoder(batch)";
 const SPARSE: &str = "table = torch.nn.Embedding(rows, size, sparse=True)\noptimizer = torch.optim.SparseAdam(table.parameters(), lr=lr)  # others as before";
+const NORMS: &str = "import torch.nn.functional as F  # one of these\ny = F.rms_norm(x, weight.shape, weight, eps)  # without a mean\ny = F.layer_norm(x, weight.shape, weight, bias, eps)\ny = F.group_norm(x, groups, weight, bias, eps)  # groups of channels";
 const BATCHED: &str = "c = torch.bmm(a, b)  # a: [n, M, K], b: [n, K, N]";
 
 /// What the remedy of an action is.

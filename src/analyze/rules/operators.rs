@@ -145,6 +145,9 @@ fn draft(evidence: &Evidence<'_>, subject: Subject<'_>) -> Draft {
     match group.fixed {
         Some(_) => draft.cause_if(true).advice("advice_fixed"),
         None if group.norms.is_positive() => draft.root("root_cause_norms", "root_action_norms"),
+        None if example.is_backward => draft
+            .root("root_cause_backward", "root_action_backward")
+            .advice("advice_backward"),
         None if is_joint => draft.cause_if(true).advice("advice_foreach"),
         None if is_outside => draft.root("root_cause_outside", "root_action_outside"),
         None => draft.cause_if(kernel.is_some()),

@@ -89,6 +89,12 @@ fn a_contraction_saves_all_but_its_gemm() {
     // 30 % of 800 ns.
     assert_eq!(finding.gain.unwrap().saved_ns, Time(240.0));
     assert!(words(&finding.statement).contains("chains=5, kernels=100"));
+    assert_eq!(words(&finding.advice.unwrap()), "summed_products.advice");
+    let mut made = decode_with(ChainKind::Contraction).idle(Cause::Sync, 200.0);
+    group(&mut made).example.is_backward = true;
+    let finding = made.one(rule("summed-products"));
+    let advice = words(&finding.advice.unwrap());
+    assert_eq!(advice, "summed_products.advice_backward");
 }
 
 #[test]

@@ -145,6 +145,7 @@ impl Finder<'_> {
         let bound = self
             .roof
             .computing(Flops(2.0 * products), &rates(dtype), inputs);
+        let is_backward = items.is_backward(first) || items.is_of_other_thread(first);
         let dims = items.call(summed.first().map_or(first, |(_, position)| *position));
         let dims = dims.and_then(|call| call.tensors.first());
         let positions = [run.products, run.sums].concat();
@@ -161,6 +162,7 @@ impl Finder<'_> {
             example: Example {
                 sizes: dims.map_or_else(String::new, |tensor| sizes(&tensor.dims)),
                 from: dtype,
+                is_backward,
                 ..example
             },
             ..self.chain(ChainKind::Contraction, positions)
@@ -183,7 +185,7 @@ fn named_type(kernel: &str) -> super::Dtype {
 mod tests {
     #![allow(clippy::unwrap_used)]
 
-    use super::super::tests::{ADD, MUL, SUM, by_names, kinds, near, of_step};
+    use super::super::tests::{ADD, MUL, SUM, by_names, chains, kinds, near, of_step};
     use super::ChainKind;
 
     /// 4096 · 4096 · 128 products are 4.295 GFLOPs: 8.68 µs at 494.7 TFLOP/s in TF32.
@@ -195,6 +197,7 @@ mod tests {
         assert_eq!(kinds(&place), [(ChainKind::Contraction, 1.0, 2.0)]);
         let bound = place.groups[0].bound.unwrap();
         assert!(near(bound, 8.68), "{bound:?}");
+        assert!(!place.groups[0].example.is_backward);
         // The gradient of a scale multiplies tensors of the same size, and that of its input broadcasts.
         let full = "aten::mul [[4096,4096,128],[4096,4096,128]] float";
         let scaled = "aten::mul [[4096,4096,128],[128]] float";
@@ -209,11 +212,28 @@ mod tests {
         assert_eq!(small.groups, []);
     }
 
+    #[test]
+    fn products_on_the_thread_of_autograd_are_gradients() {
+        let is_backward = |thread: u32| {
+            let text = format!(
+                "range step 0..9_000us
+                 launch 1us..2us -> gemm 1us..5us
+                 thread {thread}
+                 launch 2us..3us -> {MUL} <<<2097152,128>>> 10us..1310us
+                 launch 3us..4us -> {SUMS} <<<262144,128>>> 1310us..2210us"
+            );
+            let place = chains(&text).places[0].clone();
+            let group = place.group(ChainKind::Contraction).unwrap();
+            group.example.is_backward
+        };
+        assert!(is_backward(2) && !is_backward(1));
+    }
+
+    const SUMS: &str = "at::native::reduce_kernel<512,at::native::sum_functor<float,float,float>>";
+
     /// Four kernels of 2^29 products each, 8.59 GB in all, which take at least 2564 µs to read.
     #[test]
     fn names_show_sums_of_broadcast_products() {
-        const SUMS: &str =
-            "at::native::reduce_kernel<512,at::native::sum_functor<float,float,float>>";
         let saved = |product: &'static str, time: i64| {
             let products = [(product, 2_097_152, 1_300); 4];
             let groups = by_names(&[products, [(SUMS, 262_144, time); 4]].concat());

@@ -181,6 +181,14 @@ impl Items<'_> {
         around.any(|row| self.operator_name(row).starts_with(ENGINE))
     }
 
+    /// Whether another thread launched a kernel than the first one of its instance.
+    pub(super) fn is_of_other_thread(&self, position: usize) -> bool {
+        let thread = |at: usize| self.list[at].issued.map(|(thread, _)| thread);
+        let mut before = (0..position).rev();
+        let other = before.find(|before| !self.is_together(*before, position));
+        thread(other.map_or(0, |other| other + 1)) != thread(position)
+    }
+
     /// The name of an operator.
     pub(super) fn operator_name(&self, row: u32) -> &str {
         self.session.text(self.session.operators.name[row as usize])

@@ -166,6 +166,8 @@ pub struct Example {
     pub time: Time,
     /// Number of them.
     pub chains: Count,
+    /// Whether they are of autograd, which multiplies the gradient of a product.
+    pub is_backward: bool,
     /// The kernel whose work an epilogue can do.
     pub kernel: Option<KernelId>,
     /// The operator of its first kernel.

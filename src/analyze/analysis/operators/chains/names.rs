@@ -39,8 +39,28 @@ const CASTING: [&str; 2] = ["LoadWithCast", "StoreWithCast"];
 /// Kernels between the products of attention and its softmax at most.
 const NEAR: usize = 4;
 
-/// Kernels on all elements from which on a group is a chain.
-const LEAST: usize = 3;
+/// Kernels on all elements from which on a group is a chain. With conversions among them it has one more: those alone are
+/// a group of their own.
+const LEAST: usize = 2;
+
+/// Activations, which end a normalization before them.
+const ACTIVATIONS: [&str; 12] = [
+    "silu_kernel",
+    "sigmoid_kernel",
+    "GeluCUDAKernel",
+    "tanh_kernel",
+    "launch_clamp_scalar",
+    "threshold_kernel",
+    "leaky_relu_kernel",
+    "elu_kernel",
+    "softplus_kernel",
+    "hardswish_kernel",
+    "hardsigmoid_kernel",
+    "mish_kernel",
+];
+
+/// Concatenations, which a compiler fuses with the elementwise kernels that write their inputs.
+const CONCATENATION: &str = "CatArrayBatchedCopy";
 
 /// Parts of names of kernels that normalize.
 const ROOTS: [&str; 2] = ["rsqrt", "WelfordOps"];
@@ -108,6 +128,8 @@ pub(super) struct KernelName {
     is_root: bool,
     is_power: bool,
     is_fill: bool,
+    is_activation: bool,
+    is_concatenation: bool,
     /// Multiplies, or sums.
     pub(super) is_product: bool,
     pub(super) is_sum: bool,
@@ -130,6 +152,8 @@ impl KernelName {
             is_root: contains(&ROOTS),
             is_power: name.contains(POWER),
             is_fill: name.contains(FILL),
+            is_activation: contains(&ACTIVATIONS),
+            is_concatenation: name.contains(CONCATENATION),
             is_product: name.contains(PRODUCT),
             is_sum: name.contains(SUM),
             block: block.map(|(_, elements)| *elements),
@@ -171,6 +195,8 @@ struct Run {
     items: Vec<usize>,
     elements: Count,
     has_reduction: bool,
+    has_root: bool,
+    longest: Time,
 }
 
 impl Run {
@@ -373,13 +399,20 @@ impl Finder<'_> {
                 .items
                 .last()
                 .is_some_and(|last| self.items.is_together(*last, position));
-            let is_part = is_open && (is_elementwise || is_reduction) && run.takes(elements);
+            let duration = self.items.list[position].duration().time();
+            // What takes longer concatenates other tensors, too, such as a cache.
+            let is_concatenation = name.is_concatenation && is_free && duration <= run.longest;
+            let is_chained = is_elementwise || is_reduction || is_concatenation;
+            let ends_norm = run.has_reduction && run.has_root && name.is_activation;
+            let is_part = is_open && is_chained && run.takes(elements) && !ends_norm;
             if !is_part {
                 self.close_named(names, std::mem::take(&mut run));
             }
-            if is_elementwise || is_reduction && is_part {
+            if is_elementwise || is_part {
                 run.elements = run.elements.max(elements.unwrap_or_default());
                 run.has_reduction |= is_reduction;
+                run.has_root |= name.is_root;
+                run.longest = run.longest.max(duration);
                 run.items.push(position);
             }
         }
@@ -394,12 +427,12 @@ impl Finder<'_> {
         let full: Vec<usize> = run.items.iter().filter(is_full).copied().collect();
         let name = |position: &usize| self.name_of(names, *position);
         let is_cast = |position: &usize| name(position).is_cast;
-        if full.len() < LEAST || run.items.iter().all(is_cast) {
+        let has_casts = full.iter().any(is_cast);
+        if full.len() < LEAST + usize::from(has_casts) || run.items.iter().all(is_cast) {
             return;
         }
-        let has_root = run.items.iter().any(|position| {
-            name(position).is_root || name(position).is_power && !is_full(&position)
-        });
+        let is_power = |position: &usize| name(position).is_power && !is_full(&position);
+        let has_root = run.has_root || run.items.iter().any(is_power);
         let kind = match run.has_reduction && has_root {
             true => ChainKind::Norm,
             false => ChainKind::Pointwise,

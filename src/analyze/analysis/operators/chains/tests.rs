@@ -466,11 +466,50 @@ fn names_and_grids_show_chains_without_operators() {
     assert_eq!(by_names(&norm), [(ChainKind::Norm, 5.0, Time(180_000.0))]);
     // A copy between layouts ends a chain, and so does a kernel of another library.
     for kernel in [TRANSPOSE, "triton_poi_fused_add", "gemm"] {
-        let kernels = [(POW, 64, 5), (POW, 64, 5), (kernel, 64, 5), (POW, 64, 5)];
+        let kernels = [(POW, 64, 5), (kernel, 64, 5), (POW, 64, 5)];
         assert_eq!(by_names(&kernels), [], "{kernel}");
     }
-    let other = [(POW, 64, 5), (POW, 64, 5), (POW, 256, 5)];
+    let other = [(POW, 64, 5), (POW, 256, 5)];
     assert_eq!(by_names(&other), []);
+}
+
+const SILU: &str = "at::native::vectorized_elementwise_kernel<4,at::native::silu_kernel>";
+
+#[test]
+fn a_gate_is_a_chain_of_two_kernels() {
+    // 60 + 50 µs, of which one kernel takes half of the shortest: 85 µs.
+    let gate = [(SILU, 4_096, 60), (MUL, 16_384, 50)];
+    let found = [(ChainKind::Pointwise, 2.0, Time(85_000.0))];
+    assert_eq!(by_names(&gate), found);
+    // A conversion and one more kernel are a cast.
+    let cast = [(TO_BF16, 4_096, 60), (MUL, 16_384, 50)];
+    let found = [(ChainKind::Cast, 1.0, Time(60_000.0))];
+    assert_eq!(by_names(&cast), found);
+    // A compiler writes the halves of a rotation to their places; what takes longer copies a cache.
+    let rotated = |time| {
+        let cat = ("at::native::CatArrayBatchedCopy", 4_224, time);
+        by_names(&[gate[0], gate[1], cat])
+    };
+    let found = [(ChainKind::Pointwise, 3.0, Time(145_000.0))];
+    assert_eq!(rotated(60), found);
+    assert_eq!(rotated(61), by_names(&gate));
+}
+
+#[test]
+fn an_activation_ends_a_norm() {
+    let welford = "at::native::reduce_kernel<512,at::native::WelfordOps>";
+    let norm = [(welford, 256, 30), (MUL, 65_536, 50), (MUL, 65_536, 40)];
+    let norm = [(POW, 16_384, 60), norm[0], norm[1], norm[2]];
+    // 60 + 30 + 50 + 40 − 20 µs, and 50 + 40 − 20 µs.
+    let activated = [&norm[..], &[(SILU, 16_384, 50), (MUL, 65_536, 40)]].concat();
+    let found = [
+        (ChainKind::Norm, 4.0, Time(160_000.0)),
+        (ChainKind::Pointwise, 2.0, Time(70_000.0)),
+    ];
+    assert_eq!(by_names(&activated), found);
+    // Before a norm it is an activation of the layer before, or of its gradient.
+    let before = [&[(SILU, 16_384, 50)], &norm[..]].concat();
+    assert_eq!(by_names(&before), [(ChainKind::Norm, 5.0, Time(210_000.0))]);
 }
 
 const POWER: &str =

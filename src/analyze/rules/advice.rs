@@ -71,13 +71,15 @@ mod tests {
 
     /// Rules about PyTorch's own allocator and attention, and about calls of its modules; those about operators are of
     /// PyTorch, too.
-    const OF_PYTORCH: [&str; 7] = [
+    const OF_PYTORCH: [&str; 9] = [
         "depthwise-filters",
         "growing-cache",
         "host-pauses",
         "memory-pressure",
         "nan-checks",
         "no-kv-cache",
+        "permutations",
+        "row-sampling",
         "sorted-sums",
     ];
 

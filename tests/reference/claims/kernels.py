@@ -12,7 +12,8 @@ from operators import RATES
 from parts import details
 
 PATTERNS = {"growing-cache": r"CatArray", "sorted-sums": r"indexing_backward_kernel",
-            "depthwise-filters": r"conv_depthwise.*generic", "double-kernels": r"\bdouble\b|f64"}
+            "depthwise-filters": r"conv_depthwise.*generic", "prime-ffts": r"bluestein_fft",
+            "permutations": r"randperm|RadixSort|random_from_to|arange", "row-sampling": r"renormRowsL1", "double-kernels": r"\bdouble\b|f64"}
 # A copy of a flag of a tensor's own comparison: `x != x`, and one flag of all elements.
 COMPARES, REDUCES = re.compile(r"BinaryFunctor<.*Compare(Eq|NE)Functor"), re.compile(r"or_kernel_cuda")
 
@@ -69,7 +70,10 @@ def nan_checks(work, stage, process, found):
 
 HEAD = r".+? runs (?P<kernel_text>.+?)(?: \(torch\.cat\))? (?P<kernels>\S+) times per iteration: (?P<time>\S+ \S+), (?P<share>\S+ %) of its GPU time\. "
 KERNELS = {rule: (HEAD + rest, by_name(rule)) for rule, rest in {
-    "growing-cache": r"A KV cache that grows .+", "sorted-sums": r"The kernel adds .+", "depthwise-filters": r"PyTorch computes .+"}.items()} | {
+    "growing-cache": r"A KV cache that grows .+", "sorted-sums": r"The kernel adds .+", "depthwise-filters": r"PyTorch computes .+",
+    "prime-ffts": r"cuFFT uses .+", "row-sampling": r"`torch\.multinomial` .+"}.items()} | {
+    "permutations": (r".+? runs (?P<kernels>\S+) kernels of `torch\.randperm` per iteration, by their names: (?P<time>\S+ \S+), "
+                     r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\. `torch\.randperm` .+", by_name("permutations")),
     "double-kernels": (r".+? runs (?P<kernels>\S+) FP64 kernels per iteration, by their names: (?P<time>\S+ \S+), (?P<share>\S+ %) of "
                        r"its GPU time; the largest is (?P<kernel_text>.+)\.", by_name("double-kernels")),
     "nan-checks": (r".+? compares results with themselves and reduces them to a flag (?P<checks>\S+) times per iteration, as .+?\. The "

@@ -19,6 +19,9 @@ pub(crate) static RULES: &[&Rule] = &[
     &named::GROWING_CACHE,
     &named::SORTED_SUMS,
     &named::DEPTHWISE,
+    &named::PRIME_FFTS,
+    &named::PERMUTATIONS,
+    &named::ROW_SAMPLING,
     &double_kernels::RULE,
 ];
 

@@ -56,6 +56,36 @@ pub(crate) static DEPTHWISE: Rule = Rule::new("depthwise-filters", &[THRESHOLD],
 })
 .on_kernels();
 
+/// FFTs by Bluestein's algorithm, which computes FFTs of more than twice the length: cuFFT takes it for lengths with a large
+/// prime factor.
+pub(crate) static PRIME_FFTS: Rule = Rule::new("prime-ffts", &[THRESHOLD], |evidence| {
+    evidence.each_of_kernels(|stage| look(evidence, stage, |name| name.contains("bluestein_fft")))
+})
+.on_kernels();
+
+/// Kernels of `torch.randperm`: random keys, numbers in order, and a sort of both.
+const PERMUTATION: [&str; 4] = ["randperm", "RadixSort", "random_from_to", "arange"];
+
+/// `torch.randperm` of many elements, of which all are sorted.
+pub(crate) static PERMUTATIONS: Rule = Rule::new("permutations", &[THRESHOLD], |evidence| {
+    evidence.each_of_kernels(|stage| {
+        let permutes = |work| evidence.launches(work, |name| name.contains("randperm")) > 0;
+        match evidence.work(stage.key()).is_some_and(permutes) {
+            true => look(evidence, stage, |name| {
+                PERMUTATION.iter().any(|part| name.contains(part))
+            }),
+            false => Look::Passed,
+        }
+    })
+})
+.on_kernels();
+
+/// `torch.multinomial` with replacement: one thread block normalizes a row, however long.
+pub(crate) static ROW_SAMPLING: Rule = Rule::new("row-sampling", &[THRESHOLD], |evidence| {
+    evidence.each_of_kernels(|stage| look(evidence, stage, |name| name.contains("renormRowsL1")))
+})
+.on_kernels();
+
 /// A finding if kernels with such names take much of a stage: all of their time could go.
 fn look(evidence: &Evidence<'_>, stage: &StageLine, is: fn(&str) -> bool) -> Look {
     let Some(work) = evidence.work(stage.key()) else {

@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 93] = {
+static REMEDIES: [Remedy; 96] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -149,6 +149,14 @@ static REMEDIES: [Remedy; 93] = {
         remedy("nan-checks", "", Option, &[]).code("torch.autograd.set_detect_anomaly(False)"),
         remedy("sorted-sums", "", Code, &[Rounding]),
         remedy("depthwise-filters", "", Code, &[Rounding]),
+        remedy("prime-ffts", "", Code, &[Rounding]),
+        remedy("permutations", "", Code, &[Rounding])
+            .code("rows = torch.randint(count, (batch,), device=\"cuda\")"),
+        remedy("row-sampling", "", Code, &[Rounding]).code(
+            "sums = weights.cumsum(0)  # of one row\n\
+             drawn = torch.rand(batch, device=\"cuda\") * sums[-1]\n\
+             rows = torch.searchsorted(sums, drawn)",
+        ),
         remedy("double-kernels", "", Code, &[Accuracy]),
         remedy("recomputed-activations", "", Option, &[Memory]),
         remedy("unused-gradients", "", Trial, &[]).code(FROZEN),

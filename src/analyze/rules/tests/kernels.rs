@@ -85,6 +85,61 @@ fn filters_of_any_size_are_named_by_their_kernel() {
 }
 
 #[test]
+fn a_permutation_is_its_sort_and_what_it_sorts() {
+    let gemm = ("nvjet", KernelClass::Gemm, "bf16", 10, 4000);
+    let sort = (
+        "cub::DeviceRadixSortOnesweepKernel<long>",
+        KernelClass::Other,
+        "",
+        80,
+        5000,
+    );
+    let numbers = (
+        "elementwise_kernel_with_index<int, arange_cuda_out>",
+        KernelClass::Elementwise,
+        "",
+        10,
+        600,
+    );
+    let repeats = (
+        "randperm_handle_duplicate_keys_kernel<long>",
+        KernelClass::Other,
+        "",
+        10,
+        400,
+    );
+    let found =
+        made(StageKind::TrainStep, &[sort, gemm, numbers, repeats]).one(rule("permutations"));
+    // 6000 of 10 000 ns of operations, of 1000 ns per iteration; 100 launches in ten.
+    assert!((saved(&found) - 600.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("kernels=10, time=600 ns, share=60.0 %"));
+    let sorted = made(StageKind::TrainStep, &[sort, gemm]);
+    assert_eq!(sorted.outcome(rule("permutations")), Outcome::PASSED);
+}
+
+#[test]
+fn a_prime_length_and_a_row_in_one_block_are_named_by_their_kernels() {
+    let gemm = ("nvjet", KernelClass::Gemm, "bf16", 10, 6000);
+    for (name, id) in [
+        ("multi_bluestein_fft<729u, float>", "prime-ffts"),
+        ("void at::native::renormRowsL1<float>", "row-sampling"),
+    ] {
+        let kernel = (name, KernelClass::Other, "fp32", 40, 4000);
+        let found = made(StageKind::Other, &[gemm, kernel]).one(rule(id));
+        assert!((saved(&found) - 400.0).abs() < 1e-9);
+        let text = words(&found.statement);
+        assert!(
+            text.contains("kernels=4, time=400 ns, share=40.0 %"),
+            "{text}"
+        );
+        assert_eq!(
+            made(StageKind::Other, &[gemm]).outcome(rule(id)),
+            Outcome::PASSED
+        );
+    }
+}
+
+#[test]
 fn kernels_of_fp64_save_half_of_their_time() {
     let made = made(
         StageKind::Other,

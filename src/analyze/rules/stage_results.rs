@@ -103,7 +103,7 @@ impl<'a> Evidence<'a> {
         work.find(|work| is(stage, &work.summary))
     }
 
-    /// Time from the first launch of an iteration to its last, under the profiler.
+    /// Time from the first launch of an iteration to its last, under the profiler, without waits of the host.
     pub(crate) fn launching(&self, stage: &StageLine) -> Option<Time> {
         self.idle(stage.key())?.launches.span
     }

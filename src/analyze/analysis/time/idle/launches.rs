@@ -24,7 +24,7 @@ pub struct Launches {
     intervals: Vec<f64>,
     /// Time in which the host issues those of an instance, each at the median interval: pauses between few do not count.
     pub issuing: Option<Time>,
-    /// From the first of them to the last in an instance.
+    /// From the first of them to the last in an instance, without waits of the host.
     spans: Vec<f64>,
     /// Median of these.
     pub span: Option<Time>,
@@ -54,13 +54,14 @@ pub struct Launches {
 }
 
 impl Launches {
-    /// Adds the operations of an instance on one GPU, by start, and its busy intervals.
+    /// Adds the operations of an instance on one GPU, by start, its busy intervals, and for how long the host works on it.
     pub(super) fn add(
         &mut self,
         context: &Context<'_>,
         calls: &Calls<'_>,
         own: &[OpIndex],
         busy: &[Interval],
+        work: Ns,
     ) {
         let ops = &context.facts.ops;
         // What waits is of kind 0, what runs of kind 1.
@@ -101,7 +102,7 @@ impl Launches {
         let intervals = starts.windows(2).map(|pair| (pair[1] - pair[0]).time().0);
         self.intervals.extend(intervals);
         if let (Some(first), Some(last)) = (starts.first(), starts.last()) {
-            self.spans.push((*last - *first).time().0);
+            self.spans.push((*last - *first).min(work).time().0);
         }
     }
 

@@ -130,7 +130,6 @@ pub(super) fn lines(
         for (number, instance) in counted.iter().enumerate() {
             if let Some(window) = line.window(instance) {
                 let mut parts = line.add(context, inputs, instance, window);
-                parts.host = host::work(&inputs.calls, &context.facts.ops, &instance.ops);
                 parts.queue_empty = queue.map_or(Ns::ZERO, |queue| measure(&queue.empty(window)));
                 line.pool.add(&parts);
                 line.instances.push(parts);
@@ -285,8 +284,9 @@ impl StageIdle {
             parts.causes.add(Cause::OtherWork, other_work);
             self.gaps[Cause::OtherWork as usize].add(other_work);
         }
+        parts.host = host::work(&inputs.calls, ops, &instance.ops);
         self.launches
-            .add(context, &inputs.calls, &gpu_ops, &intervals);
+            .add(context, &inputs.calls, &gpu_ops, &intervals, parts.host);
         parts
     }
 

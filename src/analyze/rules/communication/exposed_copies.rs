@@ -80,6 +80,9 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
         true if from > to => draft.root("root_cause", "root_action_back"),
         true => draft.cause_if(true),
         false if is_managed(copies) => draft.root("root_cause_managed", "root_action_managed"),
+        false if is_on_gpu(copies) => draft
+            .root("root_cause_on_gpu", "root_action_on_gpu")
+            .only_if("root_if_on_gpu"),
         // What runs for too short a time hides little: the bound is that of transfers that go.
         false if kernels < exposed * HIDES => draft
             .root("root_cause_few", "root_action_few")
@@ -110,15 +113,20 @@ fn is_managed(copies: &Place) -> bool {
     managed >= copies.exposed(None) / 2.0
 }
 
+/// Whether most of the exposed time is copies within GPU memory, which compute nothing, or between GPUs.
+fn is_on_gpu(copies: &Place) -> bool {
+    let [to, from] = directions(copies);
+    to + from < copies.exposed(None) / 2.0
+}
+
 /// What the figures leave to try.
 fn advice(evidence: &Evidence<'_>, copies: &Place, kernels: Time) -> Vec<Inline> {
     let exposed = copies.exposed(None);
-    let half = exposed / 2.0;
     let [to, from] = directions(copies);
     if is_managed(copies) {
         return say!(evidence, "exposed_copies.advice_managed");
     }
-    if to + from < half {
+    if is_on_gpu(copies) {
         return say!(evidence, "exposed_copies.advice_on_gpu");
     }
     let mut text = Vec::new();

@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 96] = {
+static REMEDIES: [Remedy; 97] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -194,6 +194,7 @@ static REMEDIES: [Remedy; 96] = {
         remedy("pageable-copies", "", Option, &[HostMemory]).code(PINNED),
         remedy("exposed-copies", "empty_like", Option, &[HostMemory]).code(PINNED_BACK),
         remedy("exposed-copies", "pin_memory", Option, &[HostMemory]).code(PINNED),
+        remedy("exposed-copies", "out=", Code, &[]),
         remedy("exposed-copies", "", Code, &[Memory, Order]).code(STREAM),
         remedy("exposed-communication", "", Code, &[Memory, Order]),
         remedy("straggler", "nvidia-smi", Option, &[])
@@ -307,7 +308,10 @@ impl Remedy {
             !matches!(action.effect, Effect::Stage(stage) if stage.kind == StageKind::Other);
         let compiled = match is_of_model {
             // What generates calls the method and not the model, which alone would be compiled.
-            true if stages.any(StageLine::is_decode) => COMPILED_FORWARD,
+            true if stages.any(StageLine::is_decode) => match evidence.session.model {
+                Some(_) => COMPILED_FORWARD,
+                None => COMPILED_FUNCTION,
+            },
             true => COMPILED,
             false => COMPILED_FUNCTION,
         };

@@ -71,8 +71,9 @@ mod tests {
 
     /// Rules about PyTorch's own allocator and attention, and about calls of its modules; those about operators are of
     /// PyTorch, too.
-    const OF_PYTORCH: [&str; 9] = [
+    const OF_PYTORCH: [&str; 10] = [
         "depthwise-filters",
+        "gathered-cache",
         "growing-cache",
         "host-pauses",
         "memory-pressure",

@@ -11,7 +11,7 @@ from line import Line
 from operators import RATES
 from parts import details
 
-PATTERNS = {"growing-cache": r"CatArray", "sorted-sums": r"indexing_backward_kernel",
+PATTERNS = {"growing-cache": r"CatArray", "gathered-cache": r"vectorized_gather_kernel|indexSelect", "sorted-sums": r"indexing_backward_kernel",
             "depthwise-filters": r"conv_depthwise.*generic", "prime-ffts": r"bluestein_fft",
             "permutations": r"randperm|RadixSort|random_from_to|arange", "row-sampling": r"renormRowsL1", "double-kernels": r"\bdouble\b|f64"}
 # A copy of a flag of a tensor's own comparison: `x != x`, and one flag of all elements.
@@ -70,7 +70,7 @@ def nan_checks(work, stage, process, found):
 
 HEAD = r".+? runs (?P<kernel_text>.+?)(?: \(torch\.cat\))? (?P<kernels>\S+) times per iteration: (?P<time>\S+ \S+), (?P<share>\S+ %) of its GPU time\. "
 KERNELS = {rule: (HEAD + rest, by_name(rule)) for rule, rest in {
-    "growing-cache": r"A KV cache that grows .+", "sorted-sums": r"The kernel adds .+", "depthwise-filters": r"PyTorch computes .+",
+    "growing-cache": r"A KV cache that grows .+", "gathered-cache": r"A beam search .+", "sorted-sums": r"The kernel adds .+", "depthwise-filters": r"PyTorch computes .+",
     "prime-ffts": r"cuFFT uses .+", "row-sampling": r"`torch\.multinomial` .+"}.items()} | {
     "permutations": (r".+? runs (?P<kernels>\S+) kernels of `torch\.randperm` per iteration, by their names: (?P<time>\S+ \S+), "
                      r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\. `torch\.randperm` .+", by_name("permutations")),

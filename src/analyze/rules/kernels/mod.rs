@@ -17,6 +17,7 @@ use rooflens_units::{Ratio, Time};
 pub(crate) static RULES: &[&Rule] = &[
     &nan_checks::RULE,
     &named::GROWING_CACHE,
+    &named::GATHERED_CACHE,
     &named::SORTED_SUMS,
     &named::DEPTHWISE,
     &named::PRIME_FFTS,

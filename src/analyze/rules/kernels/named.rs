@@ -23,6 +23,17 @@ pub(crate) static GROWING_CACHE: Rule = Rule::new("growing-cache", &[THRESHOLD],
 })
 .on_kernels();
 
+/// Rows gathered by index in a decode stage: a KV cache that a beam search reorders after each token.
+pub(crate) static GATHERED_CACHE: Rule = Rule::new("gathered-cache", &[THRESHOLD], |evidence| {
+    evidence.each_of_kernels(|stage| match stage.is_decode() {
+        false => Look::NotApplicable(words!(evidence, "growing_cache.no_decode")),
+        true => look(evidence, stage, |name| {
+            name.contains("vectorized_gather_kernel") || name.contains("indexSelect")
+        }),
+    })
+})
+.on_kernels();
+
 /// `index_put_(accumulate=True)`: the indices are sorted, and one warp adds all rows of an index one after another.
 pub(crate) static SORTED_SUMS: Rule = Rule::new("sorted-sums", &[THRESHOLD], |evidence| {
     evidence.each_of_kernels(|stage| {

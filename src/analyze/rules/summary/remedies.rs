@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 97] = {
+static REMEDIES: [Remedy; 98] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -146,6 +146,7 @@ static REMEDIES: [Remedy; 97] = {
         remedy("no-kv-cache", "", Code, &[Memory])
             .code("output = model(token, past_key_values=cache, use_cache=True)"),
         remedy("growing-cache", "", Code, &[Memory]),
+        remedy("gathered-cache", "", Code, &[]),
         remedy("nan-checks", "", Option, &[]).code("torch.autograd.set_detect_anomaly(False)"),
         remedy("sorted-sums", "", Code, &[Rounding]),
         remedy("depthwise-filters", "", Code, &[Rounding]),

@@ -85,6 +85,27 @@ fn filters_of_any_size_are_named_by_their_kernel() {
 }
 
 #[test]
+fn a_cache_that_a_beam_search_reorders_is_one_of_a_decode_stage() {
+    let gemm = ("nvjet", KernelClass::Gemm, "bf16", 10, 5000);
+    let gather = (
+        "void vectorized_gather_kernel<16, long>",
+        KernelClass::Gather,
+        "",
+        480,
+        5000,
+    );
+    let found = made(StageKind::Decode, &[gemm, gather]).one(rule("gathered-cache"));
+    // 5000 of 10 000 ns of operations, of 1000 ns per iteration; 480 launches in ten.
+    assert!((saved(&found) - 500.0).abs() < 1e-9);
+    assert!(words(&found.statement).contains("kernels=48, time=500 ns, share=50.0 %"));
+    let training = made(StageKind::TrainStep, &[gemm, gather]);
+    assert_eq!(
+        silent(training.outcome(rule("gathered-cache"))).0,
+        "not applicable"
+    );
+}
+
+#[test]
 fn a_permutation_is_its_sort_and_what_it_sorts() {
     let gemm = ("nvjet", KernelClass::Gemm, "bf16", 10, 4000);
     let sort = (

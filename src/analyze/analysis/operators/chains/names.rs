@@ -39,9 +39,9 @@ const CASTING: [&str; 2] = ["LoadWithCast", "StoreWithCast"];
 /// Kernels between the products of attention and its softmax at most.
 const NEAR: usize = 4;
 
-/// Kernels on all elements from which on a group is a chain. With conversions among them it has one more: those alone are
-/// a group of their own.
-const LEAST: usize = 2;
+/// Kernels on all elements from which on a group is a chain. An activation and what its result gates are one, too.
+const LEAST: usize = 3;
+const LEAST_OF_GATE: usize = 2;
 
 /// Activations, which end a normalization before them.
 const ACTIVATIONS: [&str; 12] = [
@@ -427,8 +427,10 @@ impl Finder<'_> {
         let full: Vec<usize> = run.items.iter().filter(is_full).copied().collect();
         let name = |position: &usize| self.name_of(names, *position);
         let is_cast = |position: &usize| name(position).is_cast;
-        let has_casts = full.iter().any(is_cast);
-        if full.len() < LEAST + usize::from(has_casts) || run.items.iter().all(is_cast) {
+        let is_activation = |position: &usize| name(position).is_activation;
+        let is_gate = full.iter().any(is_activation) && !full.iter().any(is_cast);
+        let least = if is_gate { LEAST_OF_GATE } else { LEAST };
+        if full.len() < least || run.items.iter().all(is_cast) {
             return;
         }
         let is_power = |position: &usize| name(position).is_power && !is_full(&position);

@@ -7,6 +7,7 @@ mod conclusion;
 mod confidence;
 mod coverage;
 mod figures;
+mod hardware;
 mod joint;
 mod leaves;
 mod passes;
@@ -25,9 +26,7 @@ use crate::rule::{Outcome, Rule};
 use crate::stage::{SLOWED, StageLine};
 use crate::time::stage_busy;
 use crate::{imbalances, known, launching, pauses};
-use rooflens_analysis::counters::limits::{KernelLimit, Reason};
 use rooflens_analysis::counters::ncu::bound::{self, Bound};
-use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::facts::StageInstance;
 use rooflens_analysis::engine::repeats::is_repeating;
 use rooflens_analysis::time::graphs::StageGraph;
@@ -36,8 +35,7 @@ use rooflens_document::{
 };
 use rooflens_schemas::ranges::PROFILER_STEP;
 use rooflens_schemas::{StageKind, Unit};
-use rooflens_session::CopyKind;
-use rooflens_units::{Count, Ns, Percent, Ratio, Seconds, Time};
+use rooflens_units::{Count, Percent, Ratio, Seconds, Time};
 
 /// Remarks on the measurement that stand next to the conclusions.
 const SHOWN_LIMITS: usize = 5;
@@ -103,19 +101,10 @@ pub(crate) fn summary(
     if let Some(whole) = &whole {
         add_whole(evidence, whole, &mut content);
     }
-    if !figures.is_empty() {
-        let table = figure_table(evidence, actions.len(), &figures);
-        let limit = figures
-            .iter()
-            .any(|figure| figure.limit.is_some())
-            .then_some("");
-        let after = (!actions.is_empty()).then_some("");
-        let caption = words!(evidence, "summary.figures", after = after, limit = limit);
-        content
-            .times
-            .push(Block::Table(table.view(caption, figures.len())));
-        content.datasets.push(table.rows(&figures));
-    }
+    add_figures(evidence, actions.len(), &figures, &mut content);
+    content
+        .blocks
+        .extend(experiment(evidence, findings).map(Block::Prose));
     if !actions.is_empty() {
         let heading = evidence.text.line("summary.actions", &[]);
         content.blocks.push(Block::Heading(heading));
@@ -126,15 +115,12 @@ pub(crate) fn summary(
             .datasets
             .push(action_table(evidence, whole.as_ref()).rows(&numbered));
     }
-    content
-        .blocks
-        .extend(experiment(evidence, findings).map(Block::Prose));
     add_leaves(evidence, &leaves, &mut content);
     // Contended atomics, for one, are no faster on a larger GPU.
     if let Some(faster) = whole
         .as_ref()
         .filter(|_| !leaves.first().is_some_and(Leaf::is_unmeasured))
-        .and_then(|whole| faster_gpus(evidence, whole))
+        .and_then(|whole| hardware::faster_gpus(evidence, whole))
     {
         content.blocks.push(Block::Prose(faster));
     }
@@ -172,7 +158,7 @@ pub(crate) fn summary(
     (content, numbers)
 }
 
-/// What to try where a cause is known but for one of two: nothing is saved for sure.
+/// What to try where one of two causes holds: nothing is saved for sure.
 fn experiment(evidence: &Evidence<'_>, findings: &[Finding]) -> Option<Vec<Inline>> {
     let mut findings = findings.iter();
     let finding = findings.find(|finding| {
@@ -181,13 +167,41 @@ fn experiment(evidence: &Evidence<'_>, findings: &[Finding]) -> Option<Vec<Inlin
             && finding.severity >= Severity::Warning
     })?;
     let root = finding.root.as_ref()?;
+    let mut uneven = imbalances::uneven_stages(evidence).into_iter();
+    let (_, times) = uneven.find(|(ranks, times)| {
+        let stage = ranks.lines[times.slowest].stage_name(&evidence.context);
+        times.is_uneven() && stage == finding.scope.stage.as_deref()
+    })?;
     Some(say!(
         evidence,
         "summary.experiment",
+        difference = times.most - times.least,
         action = root.action.as_str(),
         cause = root.cause.as_str(),
         condition = root.condition.as_deref(),
     ))
+}
+
+/// Times now and after actions, of which there are so many.
+fn add_figures(
+    evidence: &Evidence<'_>,
+    actions: usize,
+    figures: &[Figure],
+    content: &mut SectionContent,
+) {
+    if !figures.is_empty() {
+        let table = figure_table(evidence, actions, figures);
+        let limit = figures
+            .iter()
+            .any(|figure| figure.limit.is_some())
+            .then_some("");
+        let after = (actions > 0).then_some("");
+        let caption = words!(evidence, "summary.figures", after = after, limit = limit);
+        content
+            .times
+            .push(Block::Table(table.view(caption, figures.len())));
+        content.datasets.push(table.rows(figures));
+    }
 }
 
 /// The parts of the time that no action is about.
@@ -233,127 +247,6 @@ fn add_whole(evidence: &Evidence<'_>, whole: &whole::Whole<'_>, content: &mut Se
     let (chart, parts) = bars::bars(evidence, whole);
     content.blocks.push(Block::Chart(chart));
     content.datasets.push(bars::table(evidence).rows(&parts));
-}
-
-/// Time to launch the kernels of a stage ÷ its time from which on it limits what faster GPUs bring: less than twice.
-const LIMITS: Ratio = Ratio(0.5);
-
-/// Share of a stage's GPU time from which on it is named.
-const NAMED: Ratio = Ratio(0.01);
-
-/// Whether faster GPUs would help, by stage: idle time, communication, transfers, and kernels that leave most SMs of this GPU
-/// empty do not get shorter with them.
-fn faster_gpus(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Option<Vec<Inline>> {
-    let (mut computing, mut all) = (Time::ZERO, Time::ZERO);
-    let (mut parts, mut bound, mut launching) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut has_exchange, mut has_transfers, mut has_small) = (false, false, false);
-    for (stage, times) in &whole.stages {
-        let communicates = evidence.stage_time(stage.kernels);
-        let exchange =
-            communicates.map_or(Ratio::ZERO, |time| time.share(ClassGroup::Communication));
-        let transfers = transfers(evidence, stage);
-        let small = small_grids(evidence, stage);
-        let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
-        let time = stage.reference() * *times;
-        all += time;
-        // With shorter kernels the GPU waits longer for the CPU, unless that waits for the GPU.
-        let waits = known::synchronizing(evidence, stage);
-        if stage.is_host_bound && stage.share(waits) < NAMED {
-            bound.push(name);
-            continue;
-        }
-        let share = stage.reference_busy() * exchange.rest() * transfers.rest() * small.rest();
-        computing += time * share;
-        let span = evidence.launching(stage);
-        // Launches that take far less than the stage leave room for kernels that are several times shorter.
-        if let Some(span) = span.filter(|span| *span >= stage.reference() * LIMITS) {
-            launching.push(words!(
-                evidence,
-                "summary.launching",
-                span = span,
-                stage = name
-            ));
-        }
-        parts.push(words!(
-            evidence,
-            "summary.gpu_part",
-            stage = name,
-            share = share
-        ));
-        has_exchange |= exchange >= NAMED;
-        has_transfers |= transfers >= NAMED;
-        has_small |= small >= NAMED;
-    }
-    let share = Ratio::of(computing, all);
-    let comma = evidence.text.comma();
-    let key = match share >= NAMED {
-        true => "summary.faster_gpus",
-        false => "summary.not_faster",
-    };
-    let arguments = arguments! {
-        share = share,
-        whole = conclusion::name_of(evidence, whole),
-        parts = (whole.stages.len() > 1 && !parts.is_empty()).then(|| parts.join(comma)),
-        exchange = has_exchange.then_some(""),
-        transfers = has_transfers.then_some(""),
-        small = has_small.then_some(""),
-        waits = bound.is_empty().then_some(""),
-        launching = (!launching.is_empty()).then(|| launching.join(comma)),
-        bound = (!bound.is_empty()).then(|| bound.join(comma)),
-    };
-    Some(evidence.text.say(key, &arguments))
-}
-
-/// Share of the busy time of a stage in which only transfers between host and GPU run.
-fn transfers(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
-    let Some(copies) = evidence.copies(stage) else {
-        return Ratio::ZERO;
-    };
-    let with_host = [
-        CopyKind::HostToDevice,
-        CopyKind::DeviceToHost,
-        CopyKind::MigrateToDevice,
-        CopyKind::MigrateToHost,
-    ];
-    let exposed: Time = with_host
-        .iter()
-        .map(|kind| copies.exposed(Some(*kind)))
-        .sum();
-    match stage.busy.is_positive() {
-        true => Ratio::of(exposed, stage.busy).min(Ratio::ONE),
-        false => Ratio::ZERO,
-    }
-}
-
-/// The same of all stages.
-fn transfers_of(evidence: &Evidence<'_>, whole: &whole::Whole<'_>) -> Ratio {
-    let (mut copied, mut busy) = (Time::ZERO, Time::ZERO);
-    for (stage, times) in &whole.stages {
-        copied += stage.busy * transfers(evidence, stage) * *times;
-        busy += stage.busy * *times;
-    }
-    Ratio::of(copied, busy.max(Time(1.0)))
-}
-
-/// Share of the GPU time of a stage in kernels that leave most SMs empty. GEMMs of few blocks read weights, which a GPU with
-/// more bandwidth does faster.
-fn small_grids(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
-    let Some(limits) = evidence.limits(stage) else {
-        return Ratio::ZERO;
-    };
-    let identities = &evidence.facts.identities;
-    let is_small = |limit: &&KernelLimit| {
-        let mut causes = limit.causes.iter();
-        let class = limit.kernel.map(|kernel| identities[kernel.index()].class);
-        let is_matrix_work = class.is_some_and(KernelClass::is_matrix_work);
-        causes.any(|cause| cause.reason == Reason::SmallGrid) || limit.is_small() && !is_matrix_work
-    };
-    let small = limits.kernels.iter().filter(is_small);
-    let time: Ns = small.map(|kernel| kernel.now).sum();
-    match limits.time > Ns::ZERO {
-        true => Ratio::of(time, limits.time),
-        false => Ratio::ZERO,
-    }
 }
 
 fn is_on_stage(finding: &&Finding) -> bool {

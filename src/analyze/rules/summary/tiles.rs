@@ -35,7 +35,7 @@ pub(super) fn tiles(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Vec<Tile> {
             label: words!(
                 evidence,
                 "summary.tile_busy",
-                copies = (super::transfers_of(evidence, whole) >= COPIES).then_some(""),
+                copies = (super::hardware::transfers_of(evidence, whole) >= COPIES).then_some(""),
                 name = name
             ),
             now: share.into(),

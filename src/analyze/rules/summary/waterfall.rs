@@ -117,7 +117,10 @@ fn of_whole(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Option<Descent> {
             evidence.text.line(figure, &[]),
             peak,
         ),
-        (whole.bars.first()?, super::transfers_of(evidence, whole)),
+        (
+            whole.bars.first()?,
+            super::hardware::transfers_of(evidence, whole),
+        ),
         (mfu, measured),
     )
 }
@@ -146,7 +149,7 @@ fn of_stage(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Descent> {
     };
     let figure = evidence.text.line(figure, &[]);
     let names = (stage.label().to_owned(), figure, peak);
-    let copies = super::transfers(evidence, stage);
+    let copies = super::hardware::transfers(evidence, stage);
     Descent::new(evidence, names, (&classes, copies), (reached, measured))
 }
 

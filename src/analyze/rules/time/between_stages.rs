@@ -6,6 +6,7 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Lost, UNLIMITED};
 use crate::rule::{Outcome, Rule, Threshold};
+use crate::stage::StageLine;
 use crate::stage::{Workload, workload};
 use crate::time::sync_bound;
 use rooflens_analysis::time::idle::between::{Between, HostPlace, Pair};
@@ -191,22 +192,8 @@ fn draft(
         _ => idle,
     };
     let finding = match stage {
-        // The unprofiled time of a stage holds what the host does in its range before and after its operations.
         Some(stage) if stage.unprofiled.is_some() => {
-            let longer = evidence.longer_unprofiled(stage);
-            let idle = idle / stage.counted.0 * longer;
-            // The rest of the idle time is launches after the copy.
-            let is_most = data_wait.is_some() && idle >= stage.idle() * known::MOST;
-            let idle = if is_most { stage.idle() } else { idle };
-            let finding = stage.saving_of_range(idle);
-            match data_wait.and(evidence.copies(stage)) {
-                // Work on the GPU has the result to copy, not its data.
-                Some(copies) => {
-                    let copied = copies.exposed(Some(CopyKind::DeviceToHost));
-                    stage.with_copies(finding, copied)
-                }
-                None => finding,
-            }
+            saving_in_range(evidence, stage, idle, data_wait.is_some())
         }
         _ => Finding {
             scope: stage.map_or_else(|| between.scope(context), |stage| stage.scope.clone()),
@@ -241,6 +228,30 @@ fn draft(
         None => workload(stages[pair.to].kind),
     };
     draft.advice(advice(cause, of_code))
+}
+
+/// What idle time in the range of a stage costs it: its unprofiled time holds what the host does before and after its
+/// operations. Of `of_copied_data` if the host works on data that it waited for.
+fn saving_in_range(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    idle: Time,
+    of_copied_data: bool,
+) -> Finding {
+    let longer = evidence.longer_unprofiled(stage);
+    let idle = idle / stage.counted.0 * longer;
+    // The rest of the idle time is launches after the copy.
+    let is_most = of_copied_data && idle >= stage.idle() * known::MOST;
+    let idle = if is_most { stage.idle() } else { idle };
+    let finding = stage.saving_of_range(idle);
+    match evidence.copies(stage).filter(|_| of_copied_data) {
+        // Work on the GPU has the result to copy, not its data.
+        Some(copies) => {
+            let copied = copies.exposed(Some(CopyKind::DeviceToHost));
+            stage.with_copies(finding, copied)
+        }
+        None => finding,
+    }
 }
 
 /// The wait for data after which the host works for most of the idle time.

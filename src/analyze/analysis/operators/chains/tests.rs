@@ -695,60 +695,6 @@ fn names_show_epilogues_that_always_follow_a_gemm() {
     }
 }
 
-/// A step on a table of 1000 × 64 rows, of which a batch of 100 indices is read: what fills the gradient, sums it, and
-/// updates the parameters.
-fn embedding_step(updates: &[Step<'_>]) -> String {
-    let update = events("Optimizer.step#Adam.step", 100, updates);
-    "operator aten::embedding_dense_backward [[100,64],[100]] float,long 1us..20us
-     operator aten::fill_ [[1000,64],[]] float,Scalar 2us..6us
-     launch 3us..4us -> FillFunctor 10us..30us
-     launch 7us..8us -> sum_and_scatter 30us..35us
-     range step 0..500us\n"
-        .to_owned()
-        + &update
-}
-
-#[test]
-fn dense_gradients_of_embeddings_take_time_for_all_rows() {
-    let list = "aten::_fused_adam_ [[[1000,64],[56,1000]],[]] TensorList";
-    let step = embedding_step(&[(list, "multi_tensor_apply_kernel", 60)]);
-    let place = chains(&step).places[0].clone();
-    let group = place.group(ChainKind::Embeddings).unwrap();
-    // The fill of 20 µs, and of 60 µs what 64 000 of 120 000 elements take: 32 µs, of which a tenth of the rows keeps 3.2.
-    assert!(near(group.time, 52.0), "{:?}", group.time);
-    assert!(near(group.bound.unwrap(), 3.2), "{:?}", group.bound);
-    assert_eq!(group.removed, Count(1.0));
-    assert_eq!(group.example.sizes, "1000 × 64");
-    assert_eq!(group.example.factor, Some(Count(100.0)));
-    // An update by itself works on the table alone.
-    let single = "aten::addcdiv_ [[1000,64],[1000,64],[1000,64]] float,float,float";
-    let place = chains(&embedding_step(&[(single, ADD, 10)])).places[0].clone();
-    let group = place.group(ChainKind::Embeddings).unwrap();
-    assert!(near(group.time, 30.0) && near(group.bound.unwrap(), 1.0));
-}
-
-#[test]
-fn tables_that_batches_use_or_gemms_share_have_dense_gradients() {
-    let single = "aten::mul_ [[1000,64]] float";
-    let step = embedding_step(&[(single, ADD, 10)]);
-    let has_tables = |text: &str| {
-        let places = chains(text).places;
-        places[0].group(ChainKind::Embeddings).is_some()
-    };
-    assert!(has_tables(&step));
-    // Half of the rows, and more.
-    assert!(has_tables(&step.replace("[100]", "[500]")));
-    assert!(!has_tables(&step.replace("[100]", "[501]")));
-    // The output layer has the same weight: backward adds the gradient of its GEMM.
-    let gemm = ("aten::mm [[1000,100],[100,64]] float", "gemm", 5);
-    assert!(has_tables(&embedding_step(&[(single, ADD, 10), gemm])));
-    let sum = "operator autograd::engine::evaluate_function:AccumulateGrad 200us..220us
-               operator aten::add_ [[1000,64],[1000,64]] float,float 201us..210us
-               launch 202us..203us -> vectorized_elementwise_kernel 300us..310us\n";
-    let tied = embedding_step(&[(single, ADD, 10), gemm]) + sum;
-    assert!(!has_tables(&tied));
-}
-
 #[test]
 fn backward_after_the_last_used_gradient_is_for_nobody() {
     // The head has a gradient of 10 × 64 elements, the encoder below it one of 64 × 64.
@@ -783,38 +729,6 @@ fn backward_after_the_last_used_gradient_is_for_nobody() {
     assert_eq!(step("[[10,64]]", "[[10,64]]"), None);
     // Shards have other sizes than gradients.
     assert_eq!(step("[[64,64]]", "[[5,64]]"), None);
-}
-
-#[test]
-fn names_show_tables_whose_gradients_are_dense() {
-    const FILL: &str =
-        "at::native::vectorized_elementwise_kernel<4,at::native::FillFunctor<float>>";
-    const ADDED: &str =
-        "at::native::vectorized_elementwise_kernel<4,at::native::CUDAFunctor_add<float>>";
-    let joint = "at::native::multi_tensor_apply_kernel<at::native::PointwiseOpScalarListFunctor>";
-    // The fill of 64 · 1024 elements takes 40 µs, sums of few rows 20. A block of the optimizer has as many elements: of its
-    // parameters, the table is all of one block, and half of two.
-    let step = |sums: i64, blocks: u32, after: &'static str| {
-        let kernels = [
-            (FILL, 64, 40),
-            ("sort", 1, 5),
-            ("compute_grad_weight", 100, sums / 2),
-            ("sum_and_scatter", 100, sums / 2),
-            (after, 64, 10),
-            (joint, blocks, 60),
-        ];
-        let groups = by_names(&kernels);
-        let group = groups
-            .into_iter()
-            .find(|group| group.0 == ChainKind::Embeddings);
-        group.map(|(_, _, saved)| saved)
-    };
-    assert_eq!(step(20, 1, "gemm"), Some(Time(100_000.0)));
-    assert_eq!(step(20, 2, "gemm"), Some(Time(70_000.0)));
-    assert_eq!(step(20, 3, "gemm"), Some(Time(40_000.0)));
-    // A batch with many rows, and a table that the output layer shares.
-    assert_eq!(step(22, 1, "gemm"), None);
-    assert_eq!(step(20, 1, ADDED), None);
 }
 
 #[test]

@@ -494,6 +494,9 @@ impl<'a> Request<'a> {
     }
 }
 
+/// What the first request takes beyond later ones ÷ their time from which on it is named.
+const COLD: Ratio = Ratio(0.05);
+
 /// What the first request takes beyond later ones, in words, where no action is about that; with the cause of stalls, if it
 /// is known.
 pub(super) fn cold_request(
@@ -503,7 +506,9 @@ pub(super) fn cold_request(
 ) -> Option<Vec<Inline>> {
     let request = Request::new(evidence, &shown(evidence, &[]))?;
     let first = request.first?;
-    if changes(actions).any(|action| request.is_of_first(action)) {
+    let more = first - request.now;
+    let is_short = more < request.now * COLD;
+    if is_short || changes(actions).any(|action| request.is_of_first(action)) {
         return None;
     }
     let mut stalls = findings.iter().filter(|finding| finding.id == pauses::RULE);
@@ -512,7 +517,7 @@ pub(super) fn cold_request(
         evidence,
         "summary.cold_request",
         first = first,
-        more = first - request.now,
+        more = more,
         cause = root.map(|root| root.cause.as_str()),
     ))
 }

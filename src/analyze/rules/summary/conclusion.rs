@@ -2,7 +2,7 @@
 
 use super::actions::{self, Action, Effect};
 use super::confidence;
-use super::leaves::Leaf;
+use super::leaves::{self, Leaf};
 use super::whole::{Kind, Whole};
 use crate::evidence::Evidence;
 use crate::stage::HALF_BUSY;
@@ -23,14 +23,14 @@ pub(super) fn conclusion(
     evidence: &Evidence<'_>,
     whole: Option<&Whole<'_>>,
     actions: &[Action<'_>],
-    largest: Option<&Leaf>,
+    leaves: &[Leaf],
     unmeasured: Option<&str>,
 ) -> Option<String> {
     let context = Context::new(evidence.context, evidence.text);
     let subject = headline::subject(&context);
     let limited = whole.and_then(|whole| {
         let saved = Ratio::of(whole.now - whole.best(), whole.now);
-        let most = largest.and_then(|leaf| leaf.most(evidence, saved));
+        let most = leaves::most(evidence, leaves, saved);
         match (largest_action(evidence, whole, actions), most) {
             // Actions are about the smaller part of the time.
             (Some(_), Some(most)) => Some(most),

@@ -74,6 +74,33 @@ pub(super) fn unmeasured(evidence: &Evidence<'_>, leaves: &[Leaf]) -> Option<Str
     (share >= LARGE).then(|| words!(evidence, "no_action.kernels", share = share))
 }
 
+/// What most of the time goes to, for the title, where actions are about less: a leaf where they save less than half as much,
+/// else a class of kernels where they save less than a large leaf.
+pub(super) fn most(evidence: &Evidence<'_>, leaves: &[Leaf], saved: Ratio) -> Option<String> {
+    let title = |part: String, share: Ratio, is_busy: bool| {
+        let idle = (!is_busy).then_some("");
+        words!(
+            evidence,
+            "no_action.most",
+            part = part,
+            share = share,
+            idle = idle
+        )
+    };
+    let largest = leaves.first()?;
+    if largest.of_loop >= MOSTLY && saved < largest.of_loop * MOSTLY {
+        let part = largest.label(evidence);
+        return Some(title(part, largest.of_loop, largest.is_busy()));
+    }
+    let class = largest.class(evidence)?;
+    let of_class = leaves
+        .iter()
+        .filter(|leaf| leaf.class(evidence) == Some(class));
+    let share: Ratio = of_class.map(|leaf| leaf.of_loop).sum();
+    let is_most = share >= MOSTLY && saved < LARGE;
+    is_most.then(|| title(evidence.text.word(class.label()).to_owned(), share, true))
+}
+
 /// Time between measured iterations.
 fn between(evidence: &Evidence<'_>) -> Ns {
     let idle = evidence.results.idle().ok();
@@ -223,34 +250,22 @@ impl Leaf {
         self.of_loop >= NOTABLE
     }
 
-    /// What most of the time goes to, for the title, where actions that save such a share of it are about less.
-    pub(super) fn most(&self, evidence: &Evidence<'_>, saved: Ratio) -> Option<String> {
-        let is_most = self.of_loop >= MOSTLY && saved < self.of_loop * MOSTLY;
-        is_most.then(|| {
-            let idle = (!self.is_busy()).then_some("");
-            let part = self.label(evidence);
-            words!(
-                evidence,
-                "no_action.most",
-                part = part,
-                share = self.of_loop,
-                idle = idle
-            )
-        })
-    }
-
     fn is_busy(&self) -> bool {
         matches!(self.kind, NodeKind::Work(_))
     }
 
-    fn is_matrix_work(&self, evidence: &Evidence<'_>) -> bool {
+    fn class(&self, evidence: &Evidence<'_>) -> Option<KernelClass> {
         match self.kind {
             NodeKind::Work(Work::Kernel(kernel)) => {
-                let identity = &evidence.facts.identities[kernel.index()];
-                identity.class.is_matrix_work()
+                Some(evidence.facts.identities[kernel.index()].class)
             }
-            _ => false,
+            _ => None,
         }
+    }
+
+    fn is_matrix_work(&self, evidence: &Evidence<'_>) -> bool {
+        self.class(evidence)
+            .is_some_and(KernelClass::is_matrix_work)
     }
 
     fn is_of_action(&self, evidence: &Evidence<'_>, action: &Action<'_>) -> bool {
@@ -298,15 +313,12 @@ impl Leaf {
     fn has_part(&self, evidence: &Evidence<'_>, parts: &[(Part, Time)]) -> bool {
         parts.iter().any(|(part, _)| match (part, self.kind) {
             (Part::Kernel(row), NodeKind::Work(Work::Kernel(kernel))) => *row == kernel.0,
-            (Part::Group(kind), NodeKind::Work(Work::Kernel(kernel))) => {
-                let class = evidence.facts.identities[kernel.index()].class;
-                class.is_fusible() || *kind < ChainKind::Repeat as u8
+            (Part::Group(kind), NodeKind::Work(Work::Kernel(_))) => {
+                let is_fusible = self.class(evidence).is_some_and(KernelClass::is_fusible);
+                is_fusible || *kind < ChainKind::Repeat as u8
             }
             (Part::Copies, NodeKind::Work(Work::Copy(_))) => true,
-            (Part::Communication, NodeKind::Work(Work::Kernel(kernel))) => {
-                let identity = &evidence.facts.identities[kernel.index()];
-                identity.class == KernelClass::Communication
-            }
+            (Part::Communication, _) => self.class(evidence) == Some(KernelClass::Communication),
             _ => false,
         })
     }
@@ -342,7 +354,7 @@ impl Leaf {
     }
 
     fn reason_of_kernel(&self, evidence: &Evidence<'_>, kernel: KernelId) -> Option<String> {
-        if evidence.facts.identities[kernel.index()].class == KernelClass::Communication {
+        if self.class(evidence) == Some(KernelClass::Communication) {
             return Some(words!(evidence, "no_action.collective"));
         }
         // Kernels of a rank that waits share the GPU with collectives.

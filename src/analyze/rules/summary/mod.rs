@@ -83,7 +83,7 @@ pub(crate) fn summary(
             evidence,
             whole.as_ref(),
             &actions,
-            leaves.first(),
+            &leaves,
             unmeasured.as_deref(),
         ),
         ..SectionContent::default()

@@ -3,7 +3,7 @@
 use super::*;
 use crate::evidence::Evidence;
 use proptest::prelude::*;
-use rooflens_analysis::engine::classify::KernelIdentity;
+use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_analysis::testing::{trace, with_results};
 use rooflens_analysis::time::account::{Iterations, Node, NodeKind, Phase, Work};
@@ -340,6 +340,25 @@ fn actions_on_the_same_kernel_save_its_time_once() {
     );
 }
 
+/// Nodes of one stage that holds 1000 ns, as its leaves.
+fn nodes(leaves: &[(NodeKind, i64)]) -> Vec<Node> {
+    let phase = Phase::Stage {
+        stage: 0,
+        process: ProcessId(0),
+        iterations: Iterations::Steady,
+    };
+    let stage = (None, NodeKind::Phase(phase), 1000);
+    let leaves = leaves.iter().map(|(kind, time)| (Some(0), *kind, *time));
+    let nodes = std::iter::once(stage).chain(leaves);
+    let node = |(parent, kind, time)| Node {
+        parent,
+        kind,
+        time: Ns(time),
+        parts: None,
+    };
+    nodes.map(node).collect()
+}
+
 /// 900 of 1000 ns in a kernel and 100 idle for unknown cause: without an action each has a reason, with one on the kernel
 /// the idle time alone has.
 #[test]
@@ -347,23 +366,10 @@ fn large_leaves_without_an_action_have_a_reason() {
     let mut made = decode().idle(Cause::Unknown, 100.0);
     made.stages[0].busy = Time(900.0);
     let kernel = made.kernel("gemm", KernelIdentity::default());
-    let phase = Phase::Stage {
-        stage: 0,
-        process: ProcessId(0),
-        iterations: Iterations::Steady,
-    };
-    let kinds = [
-        (None, NodeKind::Phase(phase), 1000),
-        (Some(0), NodeKind::Work(Work::Kernel(kernel)), 900),
-        (Some(0), NodeKind::Cause(Cause::Unknown), 100),
-    ];
-    let nodes = kinds.map(|(parent, kind, time)| Node {
-        parent,
-        kind,
-        time: Ns(time),
-        parts: None,
-    });
-    made.known.idle.as_mut().expect("idle time").account.nodes = nodes.to_vec();
+    made.known.idle.as_mut().expect("idle time").account.nodes = nodes(&[
+        (NodeKind::Work(Work::Kernel(kernel)), 900),
+        (NodeKind::Cause(Cause::Unknown), 100),
+    ]);
     let reasons = |findings: &[Finding]| {
         let content = summary(&made.evidence(), findings);
         (
@@ -386,6 +392,37 @@ fn large_leaves_without_an_action_have_a_reason() {
     let shorter = [(Part::Kernel(kernel.0), 400.0)];
     let action = shortens("gemm-roofline", GainKind::Work, 400.0, &shorter);
     assert_eq!(reasons(&[action]), (texts(&["0.1"]), texts(&[unknown])));
+}
+
+/// Attention takes 600 of 1000 ns in two kernels: the title of an action that saves 4 % of the time names it, that of one
+/// that saves 10 % does not.
+#[test]
+fn a_title_names_the_largest_class_if_actions_save_little() {
+    let mut made = decode().idle(Cause::Unknown, 100.0);
+    made.stages[0].busy = Time(900.0);
+    let attention = KernelIdentity {
+        class: KernelClass::Attention,
+        ..KernelIdentity::default()
+    };
+    let forward = made.kernel("forward", attention.clone());
+    let backward = made.kernel("backward", attention);
+    let copy = made.kernel("copy", KernelIdentity::default());
+    made.known.idle.as_mut().expect("idle time").account.nodes = nodes(&[
+        (NodeKind::Work(Work::Kernel(forward)), 300),
+        (NodeKind::Work(Work::Kernel(backward)), 300),
+        (NodeKind::Work(Work::Kernel(copy)), 300),
+        (NodeKind::Cause(Cause::Unknown), 100),
+    ]);
+    let names_attention = |saved: f64| {
+        let parts = [(Part::Kernel(copy.0), saved)];
+        let action = shortens("gemm-roofline", GainKind::Work, saved, &parts);
+        let title = summary(&made.evidence(), &[action]).conclusion;
+        title
+            .expect("a title")
+            .contains("part=attention, share=60.0 %")
+    };
+    assert!(names_attention(40.0));
+    assert!(!names_attention(100.0));
 }
 
 #[test]

@@ -192,7 +192,7 @@ impl Lost {
 
     /// The same of preparation, which occurs where it takes longer than a launch: code that is loaded once in a while
     /// does not make stalls of few iterations recur.
-    fn of_preparation(sources: &Sources, activities: &[Activity]) -> Self {
+    pub(crate) fn of_preparation(sources: &Sources, activities: &[Activity]) -> Self {
         Self {
             windows: windows_from(sources, activities, PREPARES),
             ..Self::of(sources, activities)
@@ -671,7 +671,7 @@ fn all_preparation(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle)
 }
 
 /// Whether attention is all that cuDNN computes in a stage.
-fn plans_attention(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+pub(crate) fn plans_attention(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let Some(work) = evidence.work(stage.key()) else {
         return false;
     };

@@ -618,6 +618,9 @@ impl<'a> Action<'a> {
     }
 }
 
+/// Characters of a cause that a title has room for.
+const TITLE: usize = 80;
+
 /// The cause that a rule finds, in general: short enough for a title.
 pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
     let finding = action.finding;
@@ -628,6 +631,11 @@ pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> Strin
         && pauses::are_in_first(evidence, stage)
     {
         return words!(evidence, "host_pauses.cause_first");
+    }
+    if let (pauses::RULE, Some(root)) = (finding.id, &finding.root)
+        && root.cause.chars().count() <= TITLE
+    {
+        return root.cause.clone();
     }
     let stage = finding.scope.stage.as_deref();
     match (finding.id, stage) {

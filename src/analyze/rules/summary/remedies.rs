@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 98] = {
+static REMEDIES: [Remedy; 99] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -112,6 +112,7 @@ static REMEDIES: [Remedy; 98] = {
         remedy("host-pauses", "enable_cudnn_sdp", Option, &[Slower]).code(WITHOUT_CUDNN_ATTENTION),
         remedy("host-pauses", "gc.freeze", Option, &[HostMemory]).code(COLLECTION),
         remedy("host-pauses", "num_workers", Option, &[HostMemory]).code(LOADER),
+        remedy("host-pauses", "warm up each", Code, &[Memory]),
         remedy("host-pauses", "", Code, &[Order]),
         remedy("launch-bound", "cache_implementation", Code, CAPTURING).code(GRAPHS_WITH_CACHE),
         remedy("launch-bound", "reduce-overhead", Trial, CAPTURING).code(GRAPHS),

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known;
+use crate::known::{self, Lost};
 use crate::pauses::{self, INSTANCES, Pauses, RULE as ID, SHARE, loader_root};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::operators::first_calls::FirstCalls;
-use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
+use rooflens_analysis::time::idle::{Activity, Cause};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Root, Severity};
 use rooflens_schemas::ranges::DATA_LOADER;
 use rooflens_session::{Arrange, Ns, StrId};
@@ -55,7 +55,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Draft {
     };
     let ended = ended(evidence, stage, pauses.captured());
     let main = ended.as_ref().filter(|ended| ended.share >= HALF);
-    let known = main.and_then(|main| known_cause(evidence, stage, main));
+    let known = main
+        .and_then(|main| known_cause(evidence, main))
+        .or_else(|| by_plans(evidence, stage, pauses))
+        .or_else(|| by_name(evidence, stage, main?));
     let gain = Gain {
         saved_ns: pauses.beyond,
         of_ns: stage.of_loop,
@@ -234,14 +237,11 @@ struct Known {
     root: Root,
 }
 
-fn known_cause(evidence: &Evidence<'_>, stage: &StageLine, main: &Ended) -> Option<Known> {
+fn known_cause(evidence: &Evidence<'_>, main: &Ended) -> Option<Known> {
     if let Some(count) = main.in_loader {
         return Some(by_loader(evidence, count));
     }
-    if let Some(first_calls) = first_calls(evidence, &main.kernel) {
-        return by_first_calls(evidence, first_calls);
-    }
-    by_name(evidence, stage, main)
+    by_first_calls(evidence, first_calls(evidence, &main.kernel)?)
 }
 
 /// The operator that launches this kernel and is slow on first calls with new shapes, if there is one.
@@ -327,6 +327,47 @@ fn by_first_calls(evidence: &Evidence<'_>, first: &FirstCalls) -> Option<Known> 
         is_traced: true,
         statement,
         advice,
+        root,
+    })
+}
+
+/// What calls and marks of new shapes in the stalls say, if they hold most of their time: the host plans and loads kernels.
+fn by_plans(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Option<Known> {
+    let idle = evidence.idle(stage.key())?;
+    let lost = Lost::of_preparation(&idle.sources, &[Activity::KernelPlans, Activity::NewShape]);
+    if lost.windows <= 1 || lost.idle < pauses.captured() * HALF {
+        return None;
+    }
+    let statement = say!(
+        evidence,
+        "host_pauses.plans",
+        count = Quantity::count(lost.windows as u64),
+        time = lost.idle,
+    );
+    let (cause, action) = match known::plans_attention(evidence, stage) {
+        true if stage.is_decode() => (
+            words!(evidence, "host_pauses.root_cause_plans"),
+            words!(evidence, "host_pauses.root_action_cudnn"),
+        ),
+        true => (
+            words!(evidence, "host_pauses.root_cause_plans"),
+            words!(evidence, "host_pauses.root_action_plans"),
+        ),
+        false => (
+            words!(evidence, "host_pauses.root_cause_shapes"),
+            words!(evidence, "host_pauses.root_action_shapes"),
+        ),
+    };
+    let root = Root {
+        cause,
+        action,
+        condition: Some(words!(evidence, "host_pauses.root_if_shapes")),
+        passes: 1,
+    };
+    Some(Known {
+        is_traced: false,
+        statement,
+        advice: say!(evidence, "host_pauses.advice_plans"),
         root,
     })
 }

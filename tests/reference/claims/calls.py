@@ -121,9 +121,17 @@ def growing(work, stage, process, found):
     line, calls = Line(work, stage, process), model_calls(work)
     inside = [call for one in line.counted for call in calls if call.thread == one.thread and one.start <= call.start < one.end]
     lengths = [0 if (keys or 0) > tokens else tokens for call in inside for _, tokens, keys in [call.sizes] if tokens is not None]
-    grown = [length for before, length in zip(lengths, lengths[1:]) if before > 0 and length == before + 1]
-    again = len(grown) / len(lengths) * (1 - len(grown) / sum(grown))
-    return dict(calls=len(grown) + 1, first=min(grown) - 1, last=max(grown), busy_share=min(line.busy / line.reference, 1),
+    runs, before = [], 0
+    for length in lengths:
+        if before > 0 and length == before + 1:
+            runs[-1].append(length)
+        else:
+            runs.append([length])
+        before = length
+    runs = [run for run in runs if len(run) > 1]
+    grown, first = [length for run in runs for length in run], 0 if stage in ("decode", "decode_step") else 1
+    again = len(grown) / len(lengths) * sum(length - 1 for run in runs for length in run[first:]) / sum(grown)
+    return dict(calls=len(grown), first=min(grown), last=max(grown), busy_share=min(line.busy / line.reference, 1),
                 gain=line.saving(line.busy * again))
 
 

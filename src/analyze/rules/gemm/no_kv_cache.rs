@@ -50,23 +50,27 @@ fn lengths(evidence: &Evidence<'_>, stage: &StageLine) -> Vec<u64> {
 }
 
 fn draft(stage: &StageLine, lengths: &[u64]) -> Option<Draft> {
-    let pairs = lengths.windows(2);
-    let growing: Vec<u64> = pairs
-        .filter(|pair| pair[0] > 0 && pair[0] + 1 == pair[1])
-        .map(|pair| pair[1])
-        .collect();
+    let runs = lengths.chunk_by(|before, after| *before > 0 && before + 1 == *after);
+    let runs: Vec<&[u64]> = runs.filter(|run| run.len() > 1).collect();
+    let growing: Vec<u64> = runs.concat();
     let calls = growing.len() as u64;
     let part = Ratio(calls as f64 / lengths.len() as f64);
-    if calls < CALLS || part < SHARE {
+    if calls <= CALLS || part < SHARE {
         return None;
     }
-    // Of the tokens of a call, one is new.
+    // The first call of a generation computes its prompt; that of a decode stage follows it.
+    let needed = if stage.is_decode() { 0 } else { 1 };
+    let again: u64 = runs
+        .iter()
+        .flat_map(|run| &run[needed..])
+        .map(|tokens| tokens - 1)
+        .sum();
     let tokens: u64 = growing.iter().sum();
-    let again = part.0 * (tokens - calls) as f64 / tokens as f64;
+    let again = part.0 * again as f64 / tokens as f64;
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
-        calls = Quantity::count(calls + 1),
-        first = Quantity::count(growing.iter().min()? - 1),
+        calls = Quantity::count(calls),
+        first = Quantity::count(*growing.iter().min()?),
         last = Quantity::count(*growing.iter().max()?),
         busy = stage.reference_busy(),
     };

@@ -13,7 +13,7 @@ use rooflens_document::{GainKind, Part};
 use rooflens_units::{Ratio, Time};
 
 /// Rules after which the host issues as many launches as before: most are about what it does between launches.
-const BETWEEN_LAUNCHES: [&str; 9] = [
+const BETWEEN_LAUNCHES: [&str; 8] = [
     "new-shapes",
     "first-use",
     "allocator-stalls",
@@ -22,11 +22,7 @@ const BETWEEN_LAUNCHES: [&str; 9] = [
     "data-loader",
     "os-waits",
     pauses::RULE,
-    SHORTER,
 ];
-
-/// The rule about kernels that get shorter, and need as many launches.
-const SHORTER: &str = "no-kv-cache";
 
 /// The rule about transfers that kernels could hide, unless another cause is known.
 const EXPOSED: &str = "exposed-copies";
@@ -155,10 +151,9 @@ pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedPar
     let idle = idle.min(stage.idle()).min(saved.sum);
     let work = saved.work(stage.work()).min(stage.work());
     let work = work.min(saved.sum - idle);
-    // Kernels that go need no launches.
-    let has_shorter = changes(actions).any(|action| action.finding.id == SHORTER);
-    let keeps_launches = (work == Time::ZERO || has_shorter)
-        && changes(actions).all(|action| keeps_launches(stage, action));
+    // Kernels that go need no launches. Those that get shorter do, but a time to launch is known under the profiler alone.
+    let keeps_launches =
+        work == Time::ZERO && changes(actions).all(|action| keeps_launches(stage, action));
     let idle = match keeps_launches {
         true => idle.min((stage.reference() - stage.issuing - work).max(saved.longest - work)),
         false => idle,

@@ -32,6 +32,9 @@ const PROFILED: f64 = 2.0;
 /// Share of the idle time that the CPU has to explain.
 const BY_HOST: Ratio = Ratio(0.50);
 
+/// Share of a stage in which the CPU waits for operations from which on shorter ones shorten it.
+const BEHIND: Ratio = Ratio(0.05);
+
 /// A stage, an index into [`Facts::stages`](rooflens_analysis::Facts::stages), and the process that ran it.
 pub(crate) type Key = (usize, ProcessId);
 
@@ -343,8 +346,8 @@ impl StageLine {
         finding
     }
 
-    /// A finding about communication that could save at most `saved` of each instance: the host works as long as before.
-    pub(crate) fn saving_communication(&self, saved: Time) -> Finding {
+    /// A finding about operations that could save at most `saved` of each instance: the host works as long as before.
+    pub(crate) fn saving_behind_host(&self, saved: Time) -> Finding {
         let mut finding = self.saving(saved.min(self.beyond_host));
         self.say_host_stays(&mut finding, saved > self.beyond_host);
         finding
@@ -367,10 +370,13 @@ impl StageLine {
     }
 
     /// A finding about this stage that could save at most `saved` of the kernels of each instance: of a stage that the
-    /// CPU bounds, a part of its busy time that counts only after the CPU is out of the way.
+    /// CPU bounds, what the CPU waits for, or else a part of its busy time that counts only after the CPU is out of the way.
     pub(crate) fn saving_kernels(&self, saved: Time) -> Finding {
         if !self.is_host_bound {
             return self.saving(saved);
+        }
+        if self.share(saved.min(self.beyond_host)) >= BEHIND {
+            return self.saving_behind_host(saved);
         }
         let mut finding = self.saving(saved.min(self.busy));
         finding.severity = Severity::Note;

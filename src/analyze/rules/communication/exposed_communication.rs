@@ -61,7 +61,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, line: &RankTimes) -> Option
     // Hiding a wait moves it: what equal work would bring is the straggler's finding.
     let finding = match is_waiting {
         true => stage.note(),
-        false => stage.saving_communication(saved),
+        false => stage.saving_behind_host(saved),
     };
     let gain = finding.gain.as_ref();
     let finding = Finding {

@@ -79,7 +79,7 @@ fn draft(evidence: &Evidence<'_>, (ranks, times): UnevenStage<'_>) -> Option<Dra
         None => (shortest, "basis"),
     };
     let finding = match stage_line(evidence, ranks, slowest) {
-        Some(line) => line.saving_communication(most - least),
+        Some(line) => line.saving_behind_host(most - least),
         None => Finding {
             scope: Scope {
                 pass: Some(ranks.run.name.clone()),

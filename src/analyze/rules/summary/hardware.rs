@@ -2,7 +2,6 @@
 
 use super::{conclusion, whole};
 use crate::evidence::Evidence;
-use crate::known;
 use crate::stage::StageLine;
 use rooflens_analysis::counters::limits::{KernelLimit, Reason};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
@@ -34,13 +33,16 @@ pub(super) fn faster_gpus(
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
         let time = stage.reference() * *times;
         all += time;
-        // With shorter kernels the GPU waits longer for the CPU, unless that waits for the GPU.
-        let waits = known::synchronizing(evidence, stage);
-        if stage.is_host_bound && stage.share(waits) < NAMED {
+        let share = stage.reference_busy() * exchange.rest() * transfers.rest() * small.rest();
+        // With shorter kernels the GPU waits longer for the CPU, except where that waits for the GPU.
+        let share = match stage.is_host_bound {
+            true => share.min(Ratio::of(stage.beyond_host, stage.reference())),
+            false => share,
+        };
+        if share < NAMED && stage.is_host_bound {
             bound.push(name);
             continue;
         }
-        let share = stage.reference_busy() * exchange.rest() * transfers.rest() * small.rest();
         computing += time * share;
         let span = evidence.launching(stage);
         // Launches that take far less than the stage leave room for kernels that are several times shorter.

@@ -171,6 +171,12 @@ impl Made {
         self
     }
 
+    /// The host's own work on an instance of the stage that was added last.
+    fn host(mut self, time: f64) -> Self {
+        self.last_line().set_host(Time(time));
+        self
+    }
+
     /// Idle time of a cause of the stage that was added last, by instance.
     fn each(mut self, cause: Cause, times: &[f64]) -> Self {
         let times: Vec<Time> = times.iter().copied().map(Time).collect();

@@ -155,7 +155,7 @@ fn what_only_names_show_says_so() {
 #[test]
 fn where_the_cpu_bounds_the_stage_only_loops_save_time_now() {
     let host_bound = |kind| {
-        let mut made = decode_with(kind).idle(Cause::Launching, 597.0);
+        let mut made = decode_with(kind).idle(Cause::Launching, 597.0).host(1000.0);
         (made.last().busy, made.last().busy_share) = (Time(400.0), Ratio(0.4));
         made.operations(200.0, 400.0)
     };

@@ -441,11 +441,14 @@ fn a_rank_that_waits_for_another_has_no_bound_of_its_kernels() {
 
 #[test]
 fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
-    let with = |busy: f64| {
-        let mut made = made(&[compute(450.0, 100.0)]).idle(Cause::Launching, 600.0);
+    let with_host = |busy: f64, host: f64| {
+        let mut made = made(&[compute(450.0, 100.0)])
+            .idle(Cause::Launching, 600.0)
+            .host(host);
         made.last().busy = Time(busy);
         made.one(rule("gemm-roofline"))
     };
+    let with = |busy| with_host(busy, 1000.0);
     let gain = |found: &Finding| found.gain.clone().unwrap();
     // Busy for 400 of 1000 ns: 350 of these 400, and no more than a note.
     let bound = with(400.0);
@@ -459,6 +462,11 @@ fn kernels_of_a_stage_that_the_cpu_bounds_save_busy_time_after_the_cpu() {
         (gain(&with(500.0)).saved_ns.0, gain(&with(500.0)).of_ns.0),
         (350.0, 1000.0)
     );
+    // The CPU works for 700 of 1000 ns and waits for the others: 300 of the 350 shorten the stage at once.
+    let behind = gain(&with_host(400.0, 700.0));
+    assert_eq!((behind.saved_ns.0, behind.of_ns.0), (300.0, 1000.0));
+    assert_eq!(behind.kind, GainKind::Work);
+    assert!(behind.basis.contains("findings.host_stays"));
 }
 
 /// A stage with these FLOPs and this utilization by recorded sizes.

@@ -676,7 +676,7 @@ fn larger_grids_save_time_after_the_cpu_where_that_limits() {
         waves: 0.25,
         ..LAUNCH
     }]);
-    let mut made = made.idle(Cause::Launching, 600.0);
+    let mut made = made.idle(Cause::Launching, 600.0).host(1000.0);
     (made.last().busy, made.last().busy_share) = (Time(400.0), Ratio(0.4));
     let made = made.operations(200.0, 400.0);
     let gain = made.one(rule("small-grids")).gain.unwrap();

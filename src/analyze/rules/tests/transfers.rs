@@ -125,7 +125,7 @@ fn waiting_for_a_rank_is_told_from_sending() {
 fn communication_saves_no_work_of_the_host() {
     let mut stage = decode().stages.remove(0);
     stage.beyond_host = Time(30.0);
-    let gain = |saved| stage.saving_communication(Time(saved)).gain.unwrap();
+    let gain = |saved| stage.saving_behind_host(Time(saved)).gain.unwrap();
     assert_eq!(gain(50.0).saved_ns, Time(30.0));
     assert!(gain(50.0).basis.contains("findings.host_stays"));
     assert_eq!(gain(20.0).saved_ns, Time(20.0));

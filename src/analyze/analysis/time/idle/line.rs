@@ -565,6 +565,13 @@ impl StageIdle {
         self.set_each(cause, &vec![time; self.instances.len()]);
     }
 
+    /// Sets the host's own work on each instance.
+    pub fn set_host(&mut self, time: Time) {
+        for parts in &mut self.instances {
+            parts.host = time.round();
+        }
+    }
+
     /// Sets the idle time of a cause by instance.
     pub fn set_each(&mut self, cause: Cause, times: &[Time]) {
         let time = self.pool.time / self.instances.len().max(1) as i64;

@@ -3,6 +3,7 @@
 //! Several rules need them: idle time in host code is a cause of its own only without them, and a cold first repeat or a
 //! stage that gets faster is said with them.
 
+use rooflens_analysis::engine::baseline::Series;
 use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::MANY;
 use rooflens_analysis::time::idle::line::Parts;
@@ -70,8 +71,10 @@ pub(crate) fn added_by_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> T
     let Some(unprofiled) = stage.unprofiled else {
         return Time::ZERO;
     };
+    let series = evidence.unprofiled_series(stage);
+    let beyond = series.map_or(Time::ZERO, Series::beyond_levels);
     let captured = stage.time * stage.counted + evidence.around_operations(stage);
-    (captured - unprofiled * stage.counted - pauses).max(Time::ZERO)
+    (captured - unprofiled * stage.counted - pauses - beyond).max(Time::ZERO)
 }
 
 /// What slow iterations take beyond typical ones, less what as many or at least ten unprofiled repeats do: a stall that

@@ -35,8 +35,10 @@ pub struct Series {
     pub statistics: Statistics,
     /// Steps of a repeat, if all repeats have the same number.
     pub steps: Option<u64>,
-    /// The two levels of the durations, if repeats of one size have two.
+    /// The two levels of the durations, if repeats of one size, or of two, have them.
     pub levels: Option<[Level; 2]>,
+    /// Iterations of the timeline at these levels, if it has more than were timed: those can be the first ones alone.
+    mix: Option<[usize; 2]>,
 }
 
 /// One repeat.
@@ -178,7 +180,8 @@ impl Series {
             pass: timings.pass[first],
             artifact: timings.artifact[first],
             profiled: timings.profiled[first],
-            levels: levels(&values).filter(|_| groups.len() == 1),
+            levels: levels(&values).filter(|_| settling == 0 && groups.len() <= 2),
+            mix: mix_in_timeline(context, session.text(timings.stage[first]), rows.len()),
             repeats,
             settling,
             statistics: Statistics::of(&values[settling..])?,
@@ -219,12 +222,19 @@ impl Series {
         let Some(levels) = &self.levels else {
             return self.median();
         };
-        let sum: f64 = levels
-            .iter()
-            .map(|level| level.median * level.count as f64)
-            .sum();
-        let count: usize = levels.iter().map(|level| level.count).sum();
-        Time(sum / count as f64)
+        let [low, high] = levels;
+        let [few, many] = self.mix.unwrap_or([low.count, high.count]);
+        let sum = low.median * few as f64 + high.median * many as f64;
+        Time(sum / (few + many) as f64)
+    }
+
+    /// Σ distance of the outliers from the level of their size, where the levels are those of two sizes.
+    pub fn beyond_levels(&self) -> Time {
+        let is_of_two = |repeat: &Repeat| repeat.alike < self.repeats.len();
+        match self.levels.is_some() && self.repeats.iter().any(is_of_two) {
+            true => self.excess(),
+            false => Time::ZERO,
+        }
     }
 
     /// Whether repeats have steps.
@@ -280,6 +290,21 @@ impl Series {
     pub fn excess(&self) -> Time {
         self.outliers().map(Repeat::distance).sum()
     }
+}
+
+/// Measured iterations of a stage at two levels in the timeline, if these are more than were timed.
+fn mix_in_timeline(context: &Context<'_>, stage: &str, timed: usize) -> Option<[usize; 2]> {
+    let facts = context.facts;
+    let primary = facts.primary_pass(context.session)?;
+    let mut stages = facts.stages.iter();
+    let stage = stages.find(|of_facts| of_facts.pass == primary && of_facts.name == stage)?;
+    let instances = facts.instances_of(stage).iter();
+    let measured = instances.filter(|instance| instance.excluded.is_none());
+    let times: Vec<f64> = measured
+        .filter_map(|instance| Some(instance.time()?.time().0))
+        .collect();
+    let levels = levels(&times).filter(|_| times.len() > timed)?;
+    Some(levels.map(|level| level.count))
 }
 
 /// Whether iterations of a stage settle in the timeline as well; of stages without iterations nothing speaks against it.
@@ -361,6 +386,25 @@ mod tests {
         assert_eq!(found.outliers().count(), 0);
         // (153 + 23) ÷ 6.
         assert!((found.mean().0 - 176.0 / 6.0).abs() < 1e-9);
+    }
+
+    /// Six repeats of 10 and six of 30, one of them of 130, whose sizes differ: the mean of both levels is 20, and 100 are
+    /// beyond them. Three levels are none.
+    #[test]
+    fn repeats_of_two_sizes_have_two_levels() {
+        let times = [10, 10, 10, 10, 11, 10, 130, 30, 30, 31, 30, 30];
+        let mut session = session(&[("step", "baseline", None, &times)]);
+        for (row, batch) in session.timings.batch.iter_mut().enumerate() {
+            *batch = Some(1 + (row / 6) as u64);
+        }
+        let all = series(&session);
+        assert_eq!(
+            all[0].levels.map(|levels| levels.map(|level| level.count)),
+            Some([6, 6])
+        );
+        assert_eq!(all[0].typical(), Time(20.0));
+        session.timings.batch[0] = Some(3);
+        assert_eq!(series(&session)[0].levels, None);
     }
 
     #[test]

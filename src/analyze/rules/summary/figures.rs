@@ -3,6 +3,7 @@
 use rooflens_schemas::StageKind;
 
 use super::actions::{Action, Effect, changes};
+use super::cold_time;
 use super::conclusion;
 use super::joint;
 use super::tiles;
@@ -421,16 +422,13 @@ impl<'a> Request<'a> {
             let series = timed.series;
             now += timed.time();
             let excluded = excluded_repeats(evidence, series);
-            let early = match excluded {
-                [] => first_repeat(series).map(|repeat| repeat - series.typical()),
-                _ => Some(
-                    excluded
-                        .iter()
-                        .take(timed.repeats as usize)
-                        .map(|time| time.time() - series.typical())
-                        .sum(),
-                ),
-            };
+            let repeats = series.repeats.iter().map(|repeat| repeat.duration);
+            let recorded = excluded.iter().copied().chain(repeats);
+            let has_first = !excluded.is_empty() || first_repeat(series).is_some();
+            let early = has_first.then(|| {
+                let early = recorded.take(timed.repeats as usize);
+                early.map(|time| time.time() - series.typical()).sum()
+            });
             first = match (first, early) {
                 (Some(first), Some(early)) => Some(first + timed.time() + early),
                 _ => None,
@@ -508,7 +506,11 @@ pub(super) fn cold_request(
     let first = request.first?;
     let more = first - request.now;
     let is_short = more < request.now * COLD;
-    if is_short || changes(actions).any(|action| request.is_of_first(action)) {
+    let is_only = request
+        .timed
+        .iter()
+        .any(|timed| cold_time(evidence, timed.stage).is_some());
+    if is_short || is_only || changes(actions).any(|action| request.is_of_first(action)) {
         return None;
     }
     let mut stalls = findings.iter().filter(|finding| finding.id == pauses::RULE);

@@ -439,19 +439,23 @@ fn cold(evidence: &Evidence<'_>, stage: &StageLine) -> Option<(Time, Time)> {
 
 /// That the only unprofiled run of a stage is slower than a profiled one, in words: part of it is one-time cost.
 fn cold_only(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Vec<Inline>> {
+    let time = cold_time(evidence, stage)?;
+    Some(say!(
+        evidence,
+        "summary.cold_only",
+        stage = Inline::strong(&stage.label),
+        time = time,
+        profiled = stage.time,
+    ))
+}
+
+/// The time of the only unprofiled run of a stage, if it is longer than with a profiler.
+fn cold_time(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let [only] = evidence.unprofiled_series(stage)?.repeats.as_slice() else {
         return None;
     };
     let time = only.duration.time();
-    (time > stage.time * SLOWED).then(|| {
-        say!(
-            evidence,
-            "summary.cold_only",
-            stage = Inline::strong(&stage.label),
-            time = time,
-            profiled = stage.time,
-        )
-    })
+    (time > stage.time * SLOWED).then_some(time)
 }
 
 /// Whether training steps call models without gradients, too, whose FLOPs no model describes.

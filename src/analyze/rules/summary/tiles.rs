@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::cold_time;
 use super::conclusion::name_of;
 use super::figures::{self, Request};
 use super::whole::{Kind, Whole};
@@ -136,12 +137,15 @@ fn time(evidence: &Evidence<'_>, whole: &Whole<'_>) -> Tile {
         [(stage, _)] if whole.kind != Kind::Loop => figures::levels(evidence, stage),
         _ => None,
     };
+    let mut stages = whole.stages.iter();
+    let cold = stages.find(|(stage, _)| cold_time(evidence, stage).is_some());
     Tile {
         label: words!(
             evidence,
             "summary.tile_time",
             name = name,
             steps = whole.steps.map(Quantity::count),
+            cold = cold.map(|(stage, _)| stage.label()),
             profiled = is_profiled.then_some(""),
             modeled = is_modeled.then_some(""),
             levels = levels,

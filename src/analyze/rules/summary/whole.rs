@@ -101,7 +101,9 @@ impl<'a> Whole<'a> {
         whole.add_bars(evidence, actions, of_request)?;
         let saved = |(stage, times): &(&StageLine, f64)| joint::saved(stage, actions) * *times;
         let stages = whole.stages.iter();
-        let single = stages.filter(|(stage, _)| stage.counted <= Count(1.0));
+        // The only measured prefill is one of each request.
+        let single =
+            stages.filter(|(stage, _)| stage.counted <= Count(1.0) && kind != Kind::Request);
         whole.once = single.map(saved).sum();
         for change in changes(actions).filter(|_| kind == Kind::Loop) {
             if let Effect::Stalls(stage) = change.effect

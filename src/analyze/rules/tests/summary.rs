@@ -500,7 +500,8 @@ fn stages_that_overlap_make_no_longer_step() {
 
 /// A request is a prefill of 1000 µs and four decode ranges of 950: 4800 µs, as the run has four for each prefill. The
 /// capture program excluded a decode range of 3000 µs: the first request takes 2050 µs more. Of five excluded ranges the first
-/// four are of that request: 2050 + 3 · 1000 µs more, and not 4000 of a second request.
+/// four are of that request: 2050 + 3 · 1000 µs more, and not 4000 of a second request. With one excluded range, the other
+/// three are the first repeats: 2050 + 50 + 2 · 0.
 #[test]
 fn each_range_of_decode_counts_in_a_request() {
     let mut text = String::new();
@@ -516,18 +517,22 @@ fn each_range_of_decode_counts_in_a_request() {
     add_repeats(&mut session, ("prefill", "baseline"), None, &[1_000_000]);
     add_repeats(&mut session, ("decode", "baseline"), None, &[950_000; 4]);
     let [baseline, decode] = ["baseline", "decode"].map(|text| session.intern(text));
-    let mut tiles = |excluded: &[i64]| {
+    let tiles = |session: &mut Session, excluded: &[i64]| {
         let times = excluded.iter().copied().map(Ns).collect();
         session.excluded_repeats = vec![(baseline, decode, times)];
-        with_results(&session, |context| {
+        with_results(session, |context| {
             let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
             let content = summary(&evidence, &[]);
             column(&content, "summary_tiles", "value")[..2].to_vec()
         })
     };
-    assert_eq!(tiles(&[3_000_000]), ["4800000", "6850000"]);
+    let of_one = tiles(&mut session, &[3_000_000]);
+    assert_eq!(of_one, ["4800000", "6850000"]);
     let of_two = [3_000_000, 1_950_000, 1_950_000, 1_950_000, 4_950_000];
-    assert_eq!(tiles(&of_two), ["4800000", "9850000"]);
+    assert_eq!(tiles(&mut session, &of_two), ["4800000", "9850000"]);
+    session.timings.duration[1] = Ns(1_000_000);
+    let with_repeats = tiles(&mut session, &[3_000_000]);
+    assert_eq!(with_repeats, ["4800000", "6900000"]);
 }
 
 /// Of 1000 ns, kernels that can be fused take 400: chains of a normalization are 220 of them. What saves 400 holds these and

@@ -113,7 +113,11 @@ impl Launches {
         self.median_call = median(&self.call_times).map(Time);
         let launches = Count(self.calls as f64 / instances.max(1) as f64);
         self.issuing = median(&self.intervals).map(|interval| Time(interval) * launches.0);
-        self.span = median(&self.spans).map(Time);
+        // Of two, one may be of a cold start.
+        self.span = match self.spans[..] {
+            [first, second] => Some(Time(first.min(second))),
+            _ => median(&self.spans).map(Time),
+        };
         (self.waits, self.call_times) = (Vec::new(), Vec::new());
         (self.intervals, self.spans) = (Vec::new(), Vec::new());
         let per = |parts: Count| {

@@ -15,6 +15,7 @@ use rooflens_units::{Percent, Ratio, Time};
 
 use super::actions::{Action, Effect};
 use super::joint::FUSIBLE;
+use super::operators;
 use crate::evidence::Evidence;
 use crate::stage::StageLine;
 
@@ -57,7 +58,9 @@ pub(super) fn leaves(
     for leaf in &mut leaves {
         let reason = leaf.reason(evidence, findings);
         leaf.lacks_counters = reason.is_none();
-        leaf.reason = reason.unwrap_or_else(|| words!(evidence, "no_action.no_counters"));
+        let operators = leaf.operators(evidence);
+        leaf.reason = reason
+            .unwrap_or_else(|| words!(evidence, "no_action.no_counters", operators = operators));
     }
     leaves.arrange_by_key(|leaf| std::cmp::Reverse(leaf.time));
     leaves
@@ -201,6 +204,7 @@ impl Leaf {
                 part = part,
                 share = self.share,
                 stage = stage,
+                operators = self.operators(evidence).map(Inline::code),
                 command = command,
             );
         }
@@ -223,6 +227,16 @@ impl Leaf {
     /// Whether it is also most of the time.
     pub(super) fn is_unmeasured(&self) -> bool {
         self.lacks_counters && self.share >= MOSTLY
+    }
+
+    /// Operators of PyTorch that launch its kernel.
+    fn operators(&self, evidence: &Evidence<'_>) -> Option<&'static str> {
+        match self.kind {
+            NodeKind::Work(Work::Kernel(kernel)) if evidence.platform.pytorch => {
+                operators::of_kernel(evidence.session.kernel_name(kernel))
+            }
+            _ => None,
+        }
     }
 
     /// The command of Nsight Compute that profiles a typical launch of its kernel.

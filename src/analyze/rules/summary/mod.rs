@@ -10,6 +10,7 @@ mod figures;
 mod hardware;
 mod joint;
 mod leaves;
+mod operators;
 mod passes;
 mod remedies;
 mod tiles;

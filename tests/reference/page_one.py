@@ -73,7 +73,7 @@ NEEDS = {
     "straggler": ("ranks",), "low-mfu": ("utilization",), "decode-bandwidth": ("utilization",),
     "no-tensor-cores": ("kernels",), "tf32-gemms": ("kernels",), "gemm-roofline": GEMMS, "gemm-bandwidth": GEMMS,
     "gemm-quantization": GEMMS, "gemm-alignment": GEMMS, "repeated-gemms": ("stage_kernels",), "no-kv-cache": ("stage_instances",), "optimizer-loop": SHAPES, "dense-embeddings": SHAPES, "repeated-calls": SHAPES, "constant-calls": SHAPES, "recomputed-activations": SHAPES, "unused-gradients": SHAPES, "gathered-rows": SHAPES, "unread-logits": SHAPES,
-    "double-kernels": ("stage_kernels",), "depthwise-filters": ("stage_kernels",), "prime-ffts": ("stage_kernels",), "permutations": ("stage_kernels",), "row-sampling": ("stage_kernels",), "growing-cache": ("stage_kernels",), "gathered-cache": ("stage_kernels",), "sorted-sums": ("stage_kernels",), "nan-checks": ("stage_kernels",),
+    "double-kernels": ("stage_kernels",), "depthwise-filters": ("stage_kernels",), "prime-ffts": ("stage_kernels",), "permutations": ("stage_kernels",), "row-sampling": ("stage_kernels",), "constant-masks": ("stage_kernels",), "packed-attention": ("stage_kernels",), "early-upsampling": ("stage_kernels",), "growing-cache": ("stage_kernels",), "gathered-cache": ("stage_kernels",), "sorted-sums": ("stage_kernels",), "nan-checks": ("stage_kernels",),
     "attention-math": SHAPES, "expert-loop": SHAPES, "gemm-loop": SHAPES, "summed-products": SHAPES, "row-additions": SHAPES,
     "repeated-tensors": STRIDES, "fp64-operators": SHAPES, "layout-conversions": SHAPES, "transposed-copies": STRIDES,
     "norm-unfused": SHAPES, "pointwise-unfused": SHAPES, "gemm-epilogue": SHAPES, "dtype-casts": SHAPES, "small-grids": COUNTERS + ("stage_kernels",),

@@ -71,14 +71,17 @@ mod tests {
 
     /// Rules about PyTorch's own allocator and attention, and about calls of its modules; those about operators are of
     /// PyTorch, too.
-    const OF_PYTORCH: [&str; 10] = [
+    const OF_PYTORCH: [&str; 13] = [
+        "constant-masks",
         "depthwise-filters",
+        "early-upsampling",
         "gathered-cache",
         "growing-cache",
         "host-pauses",
         "memory-pressure",
         "nan-checks",
         "no-kv-cache",
+        "packed-attention",
         "permutations",
         "row-sampling",
         "sorted-sums",

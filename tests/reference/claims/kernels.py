@@ -4,11 +4,12 @@ Definitions: docs/findings/growing-cache.md and the pages of the other rules bel
 """
 
 import collections
+import math
 import re
 
 from kernel_names import class_of
 from line import Line
-from operators import RATES
+from operators import RATES, Roof, gpu_name
 from parts import details
 
 PATTERNS = {"growing-cache": r"CatArray", "gathered-cache": r"vectorized_gather_kernel|indexSelect", "sorted-sums": r"indexing_backward_kernel",
@@ -68,12 +69,69 @@ def nan_checks(work, stage, process, found):
     return dict(checks=round(own.number / 2 / len(line.counted)), time=own.time, idle=idle, gain=line.saving(own.time + idle))
 
 
+def streams_of(work, line):
+    """Launches of each counted instance with their details, by stream."""
+    for one in line.counted:
+        streams = collections.defaultdict(list)
+        for op in sorted(one.ops, key=lambda op: op.start):
+            if not op.copy:
+                streams[op.gpu, details(work, op)["stream"]].append((op, details(work, op)))
+        for _, launches in sorted(streams.items()):
+            yield launches
+
+
+def threads(own):
+    return math.prod(own["grid"]) * math.prod(own["block"])
+
+
+def constant_masks(work, launches):
+    for (fill, of_fill), (op, own) in zip(launches, launches[1:]):
+        if "FillFunctor" in of_fill["name"] and "triu_tril_kernel" in own["name"] and threads(own) // 8 <= threads(of_fill) <= threads(own):
+            yield from (fill.rank, op.rank)
+
+
+def packed_attention(work, launches):
+    pairs = re.compile(r"(?<!ized_)(?<!rolled_)elementwise_kernel<.*BinaryFunctor<(long|int), \1, bool.*CompareEqFunctor")
+    ids = [(op, own) for op, own in launches if pairs.search(own["name"])]
+    sizes = {threads(own) for _, own in ids}
+    masks = [place for place, (_, own) in enumerate(launches) if "where_kernel_impl" in own["name"] and threads(own) in sizes]
+    attention = [place for place, (_, own) in enumerate(launches) if class_of(own) == "attention"]
+    forward = [place for place in attention if re.search(r"fprop|fwd|fmha_cutlassF", launches[place][1]["name"])]
+    if ids and all({place - 1, place - 2} & set(masks) for place in forward):
+        yield from (op.rank for op, _ in ids)
+        yield from (launches[place][0].rank for place in masks + attention)
+
+
+def early_upsampling(work, launches):
+    for (_, before), (first, own), (second, gemm), (third, after) in zip(launches, launches[1:], launches[2:], launches[3:]):
+        size = 2 if re.search(r"BFloat16|Half", own["name"]) else 4
+        if re.search(r"upsample_.*nhwc_out_frame", own["name"]) and class_of(gemm) == "gemm" \
+                and class_of(before) == class_of(after) == "elementwise" and 8 * threads(before) <= threads(own) \
+                and 32 * threads(after) <= threads(own) and second.end - second.start >= threads(own) * size / Roof(gpu_name(work)).bandwidth * 1e9:
+            yield from (first.rank, second.rank, third.rank)
+
+
+def by_order(marked):
+    def derivation(work, stage, process, found):
+        line = Line(work, stage, process)
+        ranks = {rank for launches in streams_of(work, line) for rank in marked(work, launches)}
+        own = Named(work, stage, process, lambda op, one: op.rank in ranks)
+        return own.derived(own.line.saving_kernels(own.time))
+    return derivation
+
+
 HEAD = r".+? runs (?P<kernel_text>.+?)(?: \(torch\.cat\))? (?P<kernels>\S+) times per iteration: (?P<time>\S+ \S+), (?P<share>\S+ %) of its GPU time\. "
 KERNELS = {rule: (HEAD + rest, by_name(rule)) for rule, rest in {
     "growing-cache": r"A KV cache that grows .+", "gathered-cache": r"A beam search .+", "sorted-sums": r"The kernel adds .+", "depthwise-filters": r"PyTorch computes .+",
     "prime-ffts": r"cuFFT uses .+", "row-sampling": r"`torch\.multinomial` .+"}.items()} | {
     "permutations": (r".+? runs (?P<kernels>\S+) kernels of `torch\.randperm` per iteration, by their names: (?P<time>\S+ \S+), "
                      r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\. `torch\.randperm` .+", by_name("permutations")),
+    "constant-masks": (r".+? runs (?P<kernels>\S+) kernels per iteration that fill .+? does: (?P<time>\S+ \S+), (?P<share>\S+ %) of its "
+                       r"GPU time; the largest is (?P<kernel_text>.+?)\. The triangle .+", by_order(constant_masks)),
+    "packed-attention": (r".+? compares ids .+?: (?P<kernels>\S+) kernels per iteration, (?P<time>\S+ \S+), (?P<share>\S+ %) of its "
+                         r"GPU time; the largest is (?P<kernel_text>.+?)\. Attention .+", by_order(packed_attention)),
+    "early-upsampling": (r".+? upsamples .+?: (?P<kernels>\S+) kernels per iteration, (?P<time>\S+ \S+), (?P<share>\S+ %) of its "
+                         r"GPU time; the largest is (?P<kernel_text>.+?)\. A 1×1 .+", by_order(early_upsampling)),
     "double-kernels": (r".+? runs (?P<kernels>\S+) FP64 kernels per iteration, by their names: (?P<time>\S+ \S+), (?P<share>\S+ %) of "
                        r"its GPU time; the largest is (?P<kernel_text>.+)\.", by_name("double-kernels")),
     "nan-checks": (r".+? compares results with themselves and reduces them to a flag (?P<checks>\S+) times per iteration, as .+?\. The "

@@ -4,13 +4,19 @@
 pub(crate) mod double_kernels;
 pub(crate) mod named;
 pub(crate) mod nan_checks;
+pub(crate) mod sequences;
 
+use std::collections::BTreeMap;
+
+use self::sequences::Launch;
+use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::rule::{Rule, Threshold};
+use crate::rule::{Look, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::KernelIdentity;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_document::{Finding, Inline, Part, Quantity};
+use rooflens_session::{KernelId, Ns};
 use rooflens_units::{Ratio, Time};
 
 /// The rules of this group, in the order of the table of rules.
@@ -23,6 +29,9 @@ pub(crate) static RULES: &[&Rule] = &[
     &named::PRIME_FFTS,
     &named::PERMUTATIONS,
     &named::ROW_SAMPLING,
+    &sequences::CONSTANT_MASKS,
+    &sequences::PACKED_ATTENTION,
+    &sequences::EARLY_UPSAMPLING,
     &double_kernels::RULE,
 ];
 
@@ -75,6 +84,34 @@ impl<'a> Kernels<'a> {
         kernels
     }
 
+    /// These launches of the measured iterations, of which all time goes.
+    fn of_launches(
+        evidence: &Evidence<'a>,
+        stage: &StageLine,
+        work: &'a StageWork,
+        launches: &[Launch<'_>],
+    ) -> Option<Self> {
+        let mut times: BTreeMap<KernelId, Ns> = BTreeMap::new();
+        for launch in launches {
+            *times.entry(launch.kernel).or_default() += launch.time;
+        }
+        let (largest, _) = times.iter().max_by_key(|(_, time)| **time)?;
+        let whole = stage.operation_time;
+        let saved = times.iter().map(|(kernel, time)| {
+            let time = whole * Ratio::of(*time, work.total);
+            (Part::Kernel(kernel.0), time)
+        });
+        let saved: Vec<(Part, Time)> = saved.collect();
+        Some(Self {
+            work,
+            whole,
+            largest: &evidence.facts.identities[largest.index()],
+            launches: launches.len() as u64,
+            time: saved.iter().map(|(_, time)| *time).sum(),
+            saved,
+        })
+    }
+
     /// Their time ÷ GPU time of the stage.
     fn share(&self) -> Ratio {
         Ratio::of(self.time, self.whole)
@@ -100,4 +137,20 @@ impl<'a> Kernels<'a> {
     fn name(&self) -> Inline {
         Inline::code(&self.largest.short)
     }
+}
+
+/// A finding if kernels take much of a stage.
+fn look(stage: &StageLine, kernels: Option<Kernels<'_>>) -> Look {
+    let Some(kernels) = kernels.filter(|kernels| kernels.share() >= SHARE) else {
+        return Look::Passed;
+    };
+    let arguments = arguments! {
+        stage = Inline::strong(&stage.label),
+        kernel = kernels.name(),
+        kernels = kernels.per_iteration(),
+        time = kernels.time,
+        share = kernels.share(),
+    };
+    let draft = Draft::new(kernels.finding(stage), arguments);
+    draft.cause_if(true).into()
 }

@@ -1,12 +1,10 @@
 //! Kernels of PyTorch whose name alone says that another operator computes the same in less time.
 
-use super::{Kernels, SHARE, THRESHOLD};
-use crate::draft::Draft;
+use super::{Kernels, THRESHOLD};
 use crate::evidence::Evidence;
 use crate::practices;
 use crate::rule::{Look, Rule};
 use crate::stage::StageLine;
-use rooflens_document::Inline;
 use rooflens_units::Ratio;
 
 /// `torch.cat` in a decode stage: a KV cache that each step copies to append a token.
@@ -105,16 +103,5 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, is: fn(&str) -> bool) -> Loo
     let kernels = Kernels::of_stage(evidence, stage, work, |_, name| {
         is(name).then_some(Ratio::ONE)
     });
-    let Some(kernels) = kernels.filter(|kernels| kernels.share() >= SHARE) else {
-        return Look::Passed;
-    };
-    let arguments = arguments! {
-        stage = Inline::strong(&stage.label),
-        kernel = kernels.name(),
-        kernels = kernels.per_iteration(),
-        time = kernels.time,
-        share = kernels.share(),
-    };
-    let draft = Draft::new(kernels.finding(stage), arguments);
-    draft.cause_if(true).into()
+    super::look(stage, kernels)
 }

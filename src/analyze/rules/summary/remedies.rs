@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 99] = {
+static REMEDIES: [Remedy; 102] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -159,6 +159,10 @@ static REMEDIES: [Remedy; 99] = {
              drawn = torch.rand(batch, device=\"cuda\") * sums[-1]\n\
              rows = torch.searchsorted(sums, drawn)",
         ),
+        remedy("constant-masks", "", Code, &[Memory]),
+        remedy("packed-attention", "", Code, &[Rounding]),
+        remedy("early-upsampling", "", Code, &[Rounding])
+            .code("y = torch.nn.functional.interpolate(classifier(h), size, mode=\"bilinear\")"),
         remedy("double-kernels", "", Code, &[Accuracy]),
         remedy("recomputed-activations", "", Option, &[Memory]),
         remedy("unused-gradients", "", Trial, &[]).code(FROZEN),

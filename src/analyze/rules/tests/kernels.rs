@@ -194,3 +194,33 @@ fn checks_for_nan_are_many_pairs_of_a_comparison_and_a_flag() {
     let few = made(StageKind::TrainStep, &kernels(150));
     assert_eq!(few.outcome(rule("nan-checks")), Outcome::PASSED);
 }
+
+/// Steps of 1000 ns with 900 ns of kernels: a fill of 100 ns and its triangle of 300 ns.
+#[test]
+fn a_mask_of_constants_saves_its_kernels() {
+    let mut text = String::new();
+    for start in (0..5000).step_by(1000) {
+        let time = |from: i64, to: i64| format!("{}..{}", start + from, start + to);
+        text += &format!("range step {}\n", time(0, 950));
+        let kernels = [
+            ("FillFunctor<float> <<<4,128>>>", 0, 100),
+            ("triu_tril_kernel<float> <<<16,128>>>", 100, 400),
+            ("nvjet <<<1,128>>>", 400, 900),
+        ];
+        for (number, (kernel, from, to)) in kernels.into_iter().enumerate() {
+            let call = 10 * number as i64;
+            text += &format!(
+                "launch {} -> {kernel} {}\n",
+                time(call, call + 5),
+                time(from, to)
+            );
+        }
+    }
+    let found = super::named::findings(&trace(&text));
+    let (_, saved, statement) = super::named::finding(&found, "constant-masks").expect("a finding");
+    assert!((saved - 400.0).abs() < 1e-9, "{saved}");
+    assert!(
+        statement.contains("kernels=2, time=400 ns, share=44.4 %"),
+        "{statement}"
+    );
+}

@@ -236,7 +236,7 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
                           r"(?:; \S+ \S+ of it is batch normalization in NCHW, with few blocks)?"
                           + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) for a tensor of (?P<sizes_text>.+?) elements)?"
                           r"(?:, for (?P<around_text>\S+?))?" + FRAME,
-    "transposed-copies": r".+? copies tensors to change the order of axes (?P<chains>\S+) times" + PER + ": " + TIME
+    "transposed-copies": r".+? copies tensors to change the order of axes (?P<chains>\S+) times" + PER + " outside of elementwise chains: " + TIME
                          + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) for a tensor of (?P<sizes_text>.+?) elements)?"
                          r"(?:, for (?P<around_text>\S+?))?" + FRAME,
     "norm-unfused": r".+? normalizes with (?P<kernels>\S+) separate kernels" + PER + r", (?P<chains>\S+) chains? of elementwise "
@@ -246,7 +246,7 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
                          r"elements: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) elements)?" + FRAME,
     "gemm-epilogue": r".+? runs (?P<kernels>\S+) kernels?" + PER + r" right after a GEMM, on the same stream, for a bias or an "
                      r"activation: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) elements)?" + FRAME,
-    "dtype-casts": r".+? converts tensors to another data type (?P<chains>\S+) times" + PER + ": " + TIME
+    "dtype-casts": r".+? converts tensors to another data type (?P<chains>\S+) times" + PER + " outside of elementwise chains: " + TIME
                    + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) to "
                    r"(?P<to_text>\S+?)(?: from (?P<from_text>\S+?))?, (?P<sizes_text>.+?) elements)?"
                    r"(?:, for (?P<around_text>\S+?))?" + FRAME}.items()}

@@ -62,6 +62,9 @@ const ACTIVATIONS: [&str; 12] = [
 /// Concatenations, which a compiler fuses with the elementwise kernels that write their inputs.
 const CONCATENATION: &str = "CatArrayBatchedCopy";
 
+/// Time of a concatenation of strided halves ÷ time of a multiplication on as many elements at most.
+const STRIDED: f64 = 2.0;
+
 /// Parts of names of kernels that normalize.
 const ROOTS: [&str; 2] = ["rsqrt", "WelfordOps"];
 
@@ -388,11 +391,13 @@ impl Finder<'_> {
         let mut run = Run::default();
         for position in 0..self.items.list.len() {
             let name = self.name_of(names, position);
-            if name.is_fill {
-                continue;
-            }
             let is_free = !self.is_taken[position];
             let elements = self.elements_by_grid(names, position);
+            // Conversions of parameters for the next GEMM lie between an activation and the conversion of its result.
+            let is_small = elements.is_some_and(|elements| elements.0 < 0.5 * run.elements.0);
+            if name.is_fill || name.is_cast && is_small && !run.has_reduction {
+                continue;
+            }
             let is_elementwise = name.is_elementwise && elements.is_some() && is_free;
             let is_reduction = name.is_reduction && is_free;
             let is_open = run
@@ -401,7 +406,11 @@ impl Finder<'_> {
                 .is_some_and(|last| self.items.is_together(*last, position));
             let duration = self.items.list[position].duration().time();
             // What takes longer concatenates other tensors, too, such as a cache.
-            let is_concatenation = name.is_concatenation && is_free && duration <= run.longest;
+            let longest = match self.is_before_product(names, position, &run) {
+                true => run.longest * STRIDED,
+                false => run.longest,
+            };
+            let is_concatenation = name.is_concatenation && is_free && duration <= longest;
             let is_chained = is_elementwise || is_reduction || is_concatenation;
             let ends_norm = run.has_reduction && run.has_root && name.is_activation;
             let is_part = is_open && is_chained && run.takes(elements) && !ends_norm;
@@ -417,6 +426,15 @@ impl Finder<'_> {
             }
         }
         self.close_named(names, run);
+    }
+
+    /// Whether a multiplication on as many elements follows, as in rotary embeddings.
+    fn is_before_product(&self, names: &Names, position: usize, run: &Run) -> bool {
+        let next = position + 1;
+        next < self.items.list.len()
+            && self.items.is_together(position, next)
+            && self.name_of(names, next).is_product
+            && run.takes(self.elements_by_grid(names, next))
     }
 
     fn close_named(&mut self, names: &Names, run: Run) {

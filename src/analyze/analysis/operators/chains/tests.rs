@@ -496,6 +496,37 @@ fn a_gate_is_a_chain_of_two_kernels() {
 }
 
 #[test]
+fn a_rotation_goes_on_after_its_concatenation() {
+    // The concatenation takes twice as long as the longest kernel: 60 + 50 + 120 + 50 − 25 µs.
+    let rotated = |time| {
+        let cat = ("at::native::CatArrayBatchedCopy", 4_224, time);
+        by_names(&[(SILU, 4_096, 60), (MUL, 16_384, 50), cat, (MUL, 16_384, 50)])
+    };
+    let found = [(ChainKind::Pointwise, 4.0, Time(255_000.0))];
+    assert_eq!(rotated(120), found);
+    // What takes longer still ends the chain before it.
+    let found = [(ChainKind::Pointwise, 2.0, Time(85_000.0))];
+    assert_eq!(rotated(121), found);
+}
+
+#[test]
+fn conversions_of_parameters_do_not_end_a_chain() {
+    let weight = (TO_BF16, 128, 7);
+    let kernels = [
+        (SILU, 4_096, 60),
+        (MUL, 16_384, 50),
+        weight,
+        (TO_BF16, 4_096, 40),
+    ];
+    // 60 + 50 + 40 − 20 µs, and the weight.
+    let found = [
+        (ChainKind::Pointwise, 3.0, Time(130_000.0)),
+        (ChainKind::Cast, 1.0, Time(7_000.0)),
+    ];
+    assert_eq!(by_names(&kernels), found);
+}
+
+#[test]
 fn an_activation_ends_a_norm() {
     let welford = "at::native::reduce_kernel<512,at::native::WelfordOps>";
     let norm = [(welford, 256, 30), (MUL, 65_536, 50), (MUL, 65_536, 40)];

@@ -430,6 +430,10 @@ class Names(Finder):
             if "FillFunctor" in launch.kernel and self.skips_fills:
                 continue
             size = range_of(launch, self.most) if at not in self.taken and ELEMENTWISE.search(launch.kernel) and not OTHERS.search(launch.kernel) else None
+            # Conversions of parameters lie between kernels on more elements.
+            if run and size and CASTS.search(launch.kernel) and size[1] < min(self.whole(run)) / 2 \
+                    and not any(self.launches[other].is_reduction for other, _ in run):
+                continue
             if run and (size is None or self.launches[run[-1][0]].place != launch.place or not self.fits(run, size)):
                 self.close_names(run)
                 run = []
@@ -439,10 +443,14 @@ class Names(Finder):
 
     def fits(self, run, size):
         """Whether a kernel can have as many elements as those of a run; after a reduction, fewer."""
-        full = [own for at, own in run if not self.launches[at].is_reduction]
-        whole = max((low for low, _ in full), default=1), min((high for _, high in full), default=math.inf)
+        whole = self.whole(run)
         reduced = any(self.launches[at].is_reduction for at, _ in run)
         return size[0] <= whole[1] and (reduced or size[1] >= whole[0])
+
+    def whole(self, run):
+        """The elements that all kernels of a run but its reductions can have, least and most."""
+        full = [own for at, own in run if not self.launches[at].is_reduction]
+        return max((low for low, _ in full), default=1), min((high for _, high in full), default=math.inf)
 
     def close_names(self, run):
         whole = max((low for at, (low, _) in run if not self.launches[at].is_reduction), default=math.inf)

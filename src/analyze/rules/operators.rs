@@ -258,7 +258,8 @@ fn of_stage<'a>(
     let within = removed * (group.within / group.removed.max(Count(1.0)));
     let per_launch = idle_per_launch(evidence, stage, causes);
     let per_call = of_calls(evidence, stage, per_launch, kernels / removed.max(1.0));
-    let launches = per_launch * (removed - within) + per_call * within;
+    // One gap less than operations lies between them.
+    let launches = (per_launch * (removed - within) + per_call * within).min(stage.idle());
     let is_of_launches = match kind {
         // No operator of the program asked for these launches. What libraries prepare between launches is none of them.
         ChainKind::Channels => !known::prepares_mostly(evidence, stage),

@@ -180,7 +180,8 @@ def gain_of(line, kind, kernels, removed, within):
     if call is not None:
         call *= max(line.reference - line.busy, 0) / max(line.time - line.busy, line.reference - line.busy, 1)
         per_call = max(call - kernels / max(removed, 1), 0) if line.is_host_bound() else min(gap, call)
-    return line.saving(kernels + gap * (removed - within) + per_call * within)
+    launches = gap * (removed - within) + per_call * within
+    return line.saving(kernels + min(launches, max(line.reference - line.busy, 0)))
 
 
 def prepares_mostly(line):
@@ -231,7 +232,7 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
     "fp64-operators": r".+? computes with FP64 tensors in (?P<kernels>\S+) kernels?" + PER + ": " + TIME + r"\. Most time takes "
                       r"(?P<operators_text>.+?) on (?P<sizes_text>.+?) elements(?:; it also gets (?P<from_text>\S+) tensors, which "
                       r"one FP64 input widens)?" + FRAME,
-    "layout-conversions": r".+? copies images between NCHW and channels-last (?P<chains>\S+) times" + PER + r": (?P<time>\S+ \S+) "
+    "layout-conversions": r".+? copies tensors between NCHW and channels-last (?P<chains>\S+) times" + PER + r": (?P<time>\S+ \S+) "
                           r"with the time that their elementwise readers lose, (?P<share>\S+ %) of its GPU time"
                           r"(?:; \S+ \S+ of it is batch normalization in NCHW, with few blocks)?"
                           + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) for a tensor of (?P<sizes_text>.+?) elements)?"

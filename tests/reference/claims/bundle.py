@@ -100,12 +100,16 @@ def settling(times):
     return at if gap > max(0.15 * statistics.median(times), scatter) else None
 
 
-def typical(times):
-    """The median of times; of ten or more that lie at two levels the mean of their medians, each by its number."""
+def levels(times):
+    """The two levels of ten or more times, sorted: none if they lie at one."""
     times = sorted(times)
     fifth = math.ceil(len(times) / 5)
     gaps = [(times[at] - times[at - 1], at) for at in range(fifth, len(times) - fifth + 1)] if len(times) >= 10 else [(0, 0)]
     gap, at = max(gaps)
-    if gap <= 0.15 * statistics.median(times):
-        return statistics.median(times)
-    return sum(statistics.median(level) * len(level) for level in (times[:at], times[at:])) / len(times)
+    return (times[:at], times[at:]) if gap > 0.15 * statistics.median(times) else None
+
+
+def typical(times):
+    """The median of times; of those at two levels the mean of their medians, each by its number."""
+    two = levels(times)
+    return sum(statistics.median(level) * len(level) for level in two) / len(times) if two else statistics.median(times)

@@ -33,7 +33,7 @@ def figures(told, work, gains):
     for row in report.dataset(told, "headline"):
         line = lines.get(row["stage"])
         if line and row["busy_share"] is not None:
-            yield row["stage"], "busy share", {"share": (value(row["busy_share"]), min(line.busy / line.reference, 1))}
+            yield row["stage"], "busy share", {"share": (value(row["busy_share"]), line.busy_share)}
     for row in report.dataset(told, "summary_figures"):
         stage, of_step, steps = OF_STAGE.fullmatch(row["figure"]).groups()
         is_loop, is_step = row["figure"].startswith(LOOP) and len(lines) == len(work.stages), row["figure"] == STEP

@@ -9,11 +9,13 @@ import functools
 import statistics
 
 from idle import LABELS, within
-from bundle import typical
+from bundle import levels, typical
 from instances import is_outlier, projection
 
 # A gap up to this long is one between any two operations of a stream; a launch call that takes longer waits for a queue.
 ORDINARY, FULL = 10_000, 100_000
+# From this profiled ÷ unprofiled time on the profiler slows a stage.
+SLOWED = 1.1
 OWN_WORK = ("launching", "host_code", "first_use")
 HOST = ("launching", "host_code", "first_use", "sync", "allocation", "copy", "os", "off_cpu")
 
@@ -24,21 +26,24 @@ class Line:
         self.work, self.stage, self.process = work, stage, process
         self.found = work.idle(stage, process)
         self.counted = work.counted(stage, process)
+        self.unprofiled = self.of_repeats()
+        # Of repeats at two levels the unprofiled time is a mean, and so are the figures of iterations.
+        self.levels = levels(work.source.repeats(stage)) if self.unprofiled is not None else None
+        typical_of = statistics.mean if self.levels else statistics.median
         spans = [projection(one) for one in self.counted]
-        self.time = statistics.median(end - start for start, end in spans)
+        self.time = typical_of([end - start for start, end in spans])
         busy = collections.Counter()
         for one, _, _, times in self.found:
             busy[id(one)] += times["busy"]
         gpus = len({op.gpu for one in self.counted for op in one.ops})
-        self.busy = statistics.median(busy.values()) / gpus
-        self.operations = statistics.median(len(one.ops) for one in self.counted)
-        self.operation_time = statistics.median(sum(op.end - op.start for op in one.ops) for one in self.counted)
+        self.busy = typical_of(list(busy.values())) / gpus
+        self.operations = typical_of([len(one.ops) for one in self.counted])
+        self.operation_time = typical_of([sum(op.end - op.start for op in one.ops) for one in self.counted])
         self.whole = sum(whole for _, _, whole, _ in self.found)
         self.pool = collections.Counter()
         for _, _, _, times in self.found:
             self.pool.update(times)
         self.idle = sum(self.pool[cause] for cause in LABELS)
-        self.unprofiled = self.of_repeats()
         self.gaps = [within(gap, *projection(one)) for one, gpu, _, _ in self.found
                      for gap in work.gaps_within(gpu, *projection(one))]
 
@@ -74,6 +79,11 @@ class Line:
     @property
     def reference(self):
         return self.time if self.unprofiled is None else self.unprofiled
+
+    @property
+    def busy_share(self):
+        """Of the unprofiled time; of kernels that take longer than that, unless the profiler slows the stage, of their own run."""
+        return self.busy / (self.time if self.reference < self.busy and self.time <= SLOWED * self.reference else max(self.reference, self.busy))
 
     def late_latency(self):
         """Latency of what the host issues late: gone if that comes in time."""

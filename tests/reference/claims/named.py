@@ -166,8 +166,15 @@ def of_loop(work, activities):
     windows = main.occurs(*activities)
     # Where the loop takes longer without the profiler, so does the cause.
     longer = max(whole / run, 1)
-    return dict(share=(lost + issued) / run, run=run, windows=windows, all=main.windows, each=(lost + issued) / max(windows, 1),
-                gain=min(bound(lost, issued, between + in_stages) * longer, whole),
+    saved = bound(lost, issued, between + in_stages)
+    gain = min(saved * longer, whole)
+    if work.of_stage:
+        # Unprofiled times hold what the host does in the range: of an iteration, if that is idle for longer, too, and at most its idle time.
+        line = Line(work, work.of_stage, work.capture.ops[0].process)
+        count, most = len(line.counted), max(line.reference - line.busy, 0)
+        profiled = around(work, work.of_stage) / count + max(line.time - line.busy, 0)
+        gain = min(saved / count * max(most / profiled, 1), most)
+    return dict(share=(lost + issued) / run, run=run, windows=windows, all=main.windows, each=(lost + issued) / max(windows, 1), gain=gain,
                 names_text=", ".join(names([*of_pairs, *of_stages], activities)[:3]))
 
 
@@ -176,8 +183,13 @@ def marked(rule):
         activities = MARKED[rule]
         if rule == "os-waits" and host_time(work, ["files"]) > host_time(work, activities):
             activities = ["files"]
-        return of_stage(work, stage, process, activities)[0] if work.of_stage else of_loop(work, activities)
+        return of_stage(work, stage, process, activities)[0] if is_of_stage(work) else of_loop(work, activities)
     return derivation
+
+
+def is_of_stage(work):
+    """A loss of the loop is one of a stage, too, if the host is in the range of that."""
+    return work.of_stage and "of the measured loop" not in work.statement
 
 
 def host_time(work, activities):
@@ -189,7 +201,7 @@ def host_time(work, activities):
 
 
 def graph_capture(work, stage, process, found):
-    return of_stage(work, stage, process, CAPTURES)[0] if work.of_stage else of_loop(work, CAPTURES)
+    return of_stage(work, stage, process, CAPTURES)[0] if is_of_stage(work) else of_loop(work, CAPTURES)
 
 
 def prepares(own):

@@ -11,11 +11,12 @@ from links import LARGE, pinned_rate
 from parts import (alone, bytes_of, chain, copies_of, host, kernels_of, largest_group, library_samples, no_tensor_cores,
                    os_calls, sync_calls, sync_time, tf32_gemms, unattributed, uncovered, unknown_kernels)
 from activities import UNNAMED
-from idle import LABELS, kind, union
+from idle import LABELS, kind, union, within
 from kernel_names import class_of
 from instances import covered, projection
 from line import HOST, Line
-from named import IDLE as NAMED_IDLE, MOST, OCCURS, losses_of, of_attention, others, place_of, preparation, shapes_of_others
+from named import (IDLE as NAMED_IDLE, MOST, OCCURS, around, host_of, host_place, idle_of_windows, losses_of, of_attention, others, pairs_of,
+                   place_of, preparation, shapes_of_others)
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
@@ -141,7 +142,7 @@ def stage_busy(work, stage, process, found):
     line, losses = rest.line, rest.losses
     baseline = line.unprofiled or None
     time = baseline or line.time
-    busy = min(line.busy / time, 1)
+    busy = line.busy_share
     causes = {cause: line.scaled(line.pool[cause]) for cause in LABELS if cause != "unknown" or line.pool[cause]}
     recurring = dict(causes)
     if baseline:
@@ -170,15 +171,45 @@ def stage_busy(work, stage, process, found):
             most = line.scaled(prepared[0])
     elif named and 2 * losses.occurs(named) >= losses.windows and line.scaled(losses.time(named)) > most:
         word, most = ACTIVITY.get(named, named), line.scaled(losses.time(named))
+    profiled = line.time
+    if baseline:
+        # Unprofiled times hold what the host does in the range before the first and after the last operation.
+        profiled += around(work, stage) / len(line.counted)
+        before, time_there = main_around(work, process, stage)
+        if time_there > most:
+            word, most, rarer = before, time_there, False
     others = line.pool["other_work"] / line.whole
     others = min(others, 1 - busy) if others >= 0.01 else 0
     group, share = largest_group(work, stage, process)
     exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
     sizes = statistics.median(sum(op.end - op.start for op in one.ops) for one in line.counted)
     return dict(time=time, share=1 - busy - others, other_share=others, busy_share=busy, cause_text=word,
-                cause_share=most / line.time, apart_text=APART if rarer else "", count=len(line.counted), sole_text=word,
+                cause_share=most / profiled, apart_text=APART if rarer else "", count=len(line.counted), sole_text=word,
                 group_text=group, group_share=share, exposed_share=exposed / line.time, operations=line.operations,
                 mean=sizes / line.operations)
+
+
+def main_around(work, process, stage):
+    """What the host does for most of the longest idle time around the operations of a stage, while it is in its range."""
+    if process != work.capture.ops[0].process:
+        return None, -1
+    gpu, (pairs, _) = work.capture.ops[0].gpu, pairs_of(work)
+    idle = {pair: sum(idle_of_windows(work, gpu, own)) for pair, own in pairs.items()}
+    places = {pair: own for pair, own in idle.items() if host_place(work, pair, own)[1] == stage}
+    if not places:
+        return None, -1
+    pair = max(places, key=places.get)
+    losses, causes = host_of(work).losses(gpu, pairs[pair]), collections.Counter()
+    for window in pairs[pair]:
+        for gap in work.gaps_within(gpu, *window[:2]):
+            causes.update(within(gap, *window[:2]))
+    named = max((one for one in losses.times if one not in UNNAMED), key=losses.time, default=None)
+    if named and 2 * losses.time(named) > idle[pair]:
+        word, own = ACTIVITY.get(named, named), losses.time(named)
+    else:
+        cause, own = causes.most_common(1)[0]
+        word = CAUSE.get(cause)
+    return word, own / len(pairs[pair])
 
 
 def replays_graphs(work, line):
@@ -211,7 +242,7 @@ def host_bound(work, stage, process, found):
     if rest.line.unprofiled is not None:
         saved = min(saved, max(rest.line.reference - rest.line.busy - rest.line.least_idle(), 0))
     samples, libraries = library_samples(work, found, causes)
-    place, covers = host_place(work, stage, process)
+    place, covers = code_place(work, stage, process)
     told = of_idle(rest, causes, saved, rest.line.unprofiled_idle(saved))
     # The code that the action names is that part of it.
     told["gain"] *= covers if place and covers < MOST and work.action and place in work.action else 1
@@ -220,7 +251,7 @@ def host_bound(work, stage, process, found):
                 off_share=off / saved, libraries_text=libraries, place_text=place, place_share=covers)
 
 
-def host_place(work, stage, process):
+def code_place(work, stage, process):
     """The range or operator in which the host computes for most of its code without a name: of this pass, or of another."""
     for own in [work, *others(work, stage)]:
         process = process if own is work else sorted(own.instances(stage))[0]

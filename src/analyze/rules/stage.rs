@@ -9,9 +9,10 @@ use crate::sql::Window;
 use rooflens_analysis::Context;
 use rooflens_analysis::communication::Ranks;
 use rooflens_analysis::engine::stage_stats::{Means, Summary, summaries};
+use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Part, Severity};
-use rooflens_session::ProcessId;
+use rooflens_session::{CopyKind, ProcessId};
 use rooflens_units::{Count, Ratio, Time};
 
 /// From this busy share on, the GPU is the limit of a stage.
@@ -318,6 +319,32 @@ impl StageLine {
         let mut finding = self.bounded(saved, saved, GainKind::Idle);
         if let Some(gain) = &mut finding.gain {
             gain.basis.clear();
+        }
+        finding
+    }
+
+    /// The same of a finding whose repair keeps pages of managed memory where they are, too: no kernel waits for them.
+    pub(crate) fn with_migrations(&self, finding: Finding, copies: &Place) -> Finding {
+        let copied = copies.exposed(Some(CopyKind::MigrateToHost));
+        let mut finding = self.with_copies(finding, copied);
+        let mut faulting = Time::ZERO;
+        for (kernel, time) in copies.faulting_of_each() {
+            let saved = time.min(self.work() - copied - faulting).max(Time::ZERO);
+            faulting += saved;
+            finding.parts.push((Part::Kernel(kernel.0), saved));
+        }
+        finding.weight_ns += faulting * self.counted;
+        if let Some(gain) = &mut finding.gain {
+            gain.saved_ns += faulting;
+            gain.basis = words!(
+                self,
+                "findings.with_migrations",
+                copied = copied,
+                faulting = faulting
+            );
+        }
+        if self.of_loop.is_positive() {
+            finding.severity = Severity::of_share(Ratio::of(finding.weight_ns, self.of_loop));
         }
         finding
     }

@@ -5,6 +5,7 @@ use crate::evidence::Evidence;
 use crate::stage::StageLine;
 use rooflens_analysis::counters::limits::{KernelLimit, Reason};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::engine::repeats::is_repeating;
 use rooflens_document::Inline;
 use rooflens_session::CopyKind;
 use rooflens_units::{Ns, Ratio, Time};
@@ -44,7 +45,9 @@ pub(super) fn faster_gpus(
             continue;
         }
         computing += time * share;
-        let span = evidence.launching(stage);
+        // A sequence that repeats can begin anywhere in an iteration, also before its longest wait.
+        let is_marked = !is_repeating(&evidence.facts.stages[stage.stage]);
+        let span = evidence.launching(stage).filter(|_| is_marked);
         // Launches that take far less than the stage leave room for kernels that are several times shorter.
         if let Some(span) = span.filter(|span| *span >= stage.reference() * LIMITS) {
             launching.push(words!(
@@ -99,8 +102,10 @@ pub(super) fn transfers(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
         .iter()
         .map(|kind| copies.exposed(Some(*kind)))
         .sum();
+    // Kernels wait for pages of managed memory as long as on another GPU.
+    let faulting: Time = copies.faulting_of_each().map(|(_, time)| time).sum();
     match stage.busy.is_positive() {
-        true => Ratio::of(exposed, stage.busy).min(Ratio::ONE),
+        true => Ratio::of(exposed + faulting, stage.busy).min(Ratio::ONE),
         false => Ratio::ZERO,
     }
 }

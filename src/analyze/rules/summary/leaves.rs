@@ -433,17 +433,15 @@ impl Leaf {
     fn reason_of_idle(&self, evidence: &Evidence<'_>, cause: Cause) -> String {
         let lacks_names = evidence.has_no_samples() && evidence.has_only_names();
         match cause {
+            Cause::Unknown | Cause::HostCode if self.migrations(evidence) > 0 => words!(
+                evidence,
+                "no_action.migrations",
+                count = Quantity::count(self.migrations(evidence))
+            ),
             Cause::HostCode | Cause::Os | Cause::OffCpu if lacks_names => {
                 words!(evidence, "no_action.no_stacks")
             }
-            Cause::Unknown => match self.migrations(evidence) {
-                0 => words!(evidence, "no_action.unknown"),
-                count => words!(
-                    evidence,
-                    "no_action.migrations",
-                    count = Quantity::count(count)
-                ),
-            },
+            Cause::Unknown => words!(evidence, "no_action.unknown"),
             Cause::Profiler => words!(evidence, "no_action.profiler"),
             Cause::Communication => words!(evidence, "no_action.collective"),
             Cause::OtherWork => words!(evidence, "no_action.other_work"),

@@ -105,6 +105,21 @@ fn migrations_of_managed_memory_are_named() {
     assert!(advice.contains("exposed_copies.advice_on_gpu"), "{advice}");
 }
 
+/// The CPU works for 300 of 1000 ns, and its migrations take 70: both go where the GPU does that work.
+#[test]
+fn work_of_the_cpu_on_managed_memory_belongs_on_the_gpu() {
+    let mut made = decode().idle(Cause::HostCode, 300.0);
+    made.last().busy = Time(700.0);
+    let made = made.copies(&[(CopyKind::MigrateToHost, Unknown, 16, 70, 70)]);
+    let found = made.one(rule("host-bound"));
+    let root = found.root.unwrap();
+    assert!(
+        root.action.contains("host_bound.root_action_managed"),
+        "{root:?}"
+    );
+    assert_eq!(found.gain.unwrap().saved_ns, Time(370.0));
+}
+
 #[test]
 fn waiting_for_a_rank_is_told_from_sending() {
     let made = |wait| {

@@ -12,7 +12,7 @@ use rooflens_analysis::time::idle::line::OCCURS;
 use rooflens_analysis::time::idle::{Activity, Cause, Source, StageIdle};
 use rooflens_document::{Finding, Inline};
 use rooflens_schemas::ranges::DATA_LOADER;
-use rooflens_session::{Ns, StrId};
+use rooflens_session::{CopyKind, Ns, StrId};
 use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
@@ -112,6 +112,16 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         query: evidence.query(stage, idle, Cause::HostCode),
         ..evidence.saving_idle_within(stage, idle, &CAUSES, bound)
     };
+    let migrations = evidence.copies(stage).filter(|copies| {
+        let to_host = copies.exposed(Some(CopyKind::MigrateToHost));
+        is_code && to_host.is_positive()
+    });
+    if let Some(copies) = migrations {
+        let finding = stage.with_migrations(finding, copies);
+        let draft = Draft::new(finding, arguments);
+        let draft = draft.root("root_cause_managed", "root_action_managed");
+        return Some(draft.only_if("root_if_managed").advice("advice_managed"));
+    }
     let draft = Draft::new(finding, arguments).next(next(evidence));
     if loader.is_some() {
         let cause = words!(evidence, "host_bound.root_cause_loader", loader = loader);

@@ -10,8 +10,8 @@ use rustc_hash::FxHashMap;
 use crate::stage_names::is_of_user;
 use crate::tables::{Attribution, Captured, OpIndex, OpSource, Ops};
 use rooflens_session::{
-    ApiCallId, ApiCalls, CopyId, GraphLaunchId, LaunchId, Ns, ProcessId, RangeId, Session, StrId,
-    ThreadId,
+    ApiCallId, ApiCalls, CopyId, CopyKind, GraphLaunchId, LaunchId, Ns, ProcessId, RangeId,
+    Session, StrId, ThreadId,
 };
 
 /// The columns that the three tables of GPU work have in common.
@@ -273,12 +273,45 @@ fn issued_by_thread(session: &Session, ops: &Ops) -> ThreadOps {
         };
         threads[calls.thread[row].index()].push(issued);
     }
+    add_migrations(session, ops, &mut threads);
     for list in &mut threads {
         if !list.is_sorted() {
             list.sort_unstable();
         }
     }
     ThreadOps { threads }
+}
+
+/// Pages of managed memory move without a call: for the kernel that runs, or else for what the host does at that time. They
+/// count where one thread of the process issues all work.
+fn add_migrations(session: &Session, ops: &Ops, threads: &mut [Vec<IssuedOp>]) {
+    let is_migration = |kind| matches!(kind, CopyKind::MigrateToDevice | CopyKind::MigrateToHost);
+    let (calls, copies) = (&session.api_calls, &session.copies);
+    let mut running: Option<(usize, Ns)> = None;
+    for op in 0..ops.len() {
+        match (ops.source[op], ops.api_call[op]) {
+            (OpSource::Launch(_), Some(call)) => running = Some((op, calls.start[call.index()])),
+            (OpSource::Copy(copy), None) if is_migration(copies.kind[copy.index()]) => {
+                let kernel = running.filter(|(kernel, _)| {
+                    ops.pass[*kernel] == ops.pass[op] && ops.start[op] < ops.end[*kernel]
+                });
+                let start = kernel.map_or(ops.start[op], |(_, issued)| issued);
+                let mut issuing = (0..threads.len()).filter(|thread| {
+                    let process = session.threads.process[*thread];
+                    process == ops.process[op] && !threads[*thread].is_empty()
+                });
+                if let (Some(thread), None) = (issuing.next(), issuing.next()) {
+                    threads[thread].push(IssuedOp {
+                        start,
+                        end: start,
+                        op: op as OpIndex,
+                        inferred: false,
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Ranges by thread, outer before inner.

@@ -3,14 +3,16 @@
 pub mod link;
 pub mod sums;
 
+use std::collections::BTreeMap;
+
 use rooflens_schemas::Evidence;
 
-use crate::engine::facts::{OpIndex, StageInstance};
+use crate::engine::facts::{OpIndex, OpSource, StageInstance};
 use crate::engine::intervals::total;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::tiers::by_gpu;
 use crate::{Context, Known};
-use rooflens_session::{CopyKind, MemoryKind, Ns, PassId, Session};
+use rooflens_session::{CopyKind, KernelId, MemoryKind, Ns, PassId, Session};
 use rooflens_stats::median;
 use rooflens_units::{Bytes, BytesPerSecond, Count, Ratio, Time};
 
@@ -45,6 +47,8 @@ pub struct Place {
     pub sums: Sums,
     /// Busy time of an iteration without copies, median over iterations.
     pub others: Time,
+    /// Kernels that wait for pages of managed memory: over all iterations the time from the first such page to the last.
+    pub faulting: BTreeMap<KernelId, Ns>,
 }
 
 /// Adds up the copies; never missing, but empty without copies.
@@ -85,6 +89,7 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
         instances: vec![pass_sums.clone()],
         sums: pass_sums,
         others: Time::ZERO,
+        faulting: BTreeMap::new(),
     }];
     for line in summaries(facts, pass) {
         let counts = |instance: &&StageInstance| {
@@ -119,9 +124,43 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
             instances,
             sums,
             others: Time(median(&others).unwrap_or(0.0)),
+            faulting: faulting(context, &counted),
         }));
     }
     places
+}
+
+/// Time between pages up to which a kernel waits for the next one: the driver handles page faults in batches.
+const FAULTS: Ns = Ns(50_000);
+
+/// Time of each kernel from the first page of managed memory that moves to the GPU while it runs to the last one.
+fn faulting(context: &Context<'_>, instances: &[&StageInstance]) -> BTreeMap<KernelId, Ns> {
+    let (session, ops) = (context.session, &context.facts.ops);
+    let mut faulting = BTreeMap::new();
+    for instance in instances {
+        let mut running: Option<(KernelId, Ns)> = None;
+        let mut since = None;
+        for op in instance.ops.iter().map(|op| *op as usize) {
+            match (ops.source[op], running) {
+                (OpSource::Launch(launch), _) => {
+                    running = Some((session.launches.kernel[launch.index()], ops.end[op]));
+                    since = None;
+                }
+                (OpSource::Copy(copy), Some((kernel, end)))
+                    if session.copies.kind[copy.index()] == CopyKind::MigrateToDevice
+                        && ops.start[op] < end =>
+                {
+                    let until = ops.end[op].min(end);
+                    let start = ops.start[op];
+                    let last = since.replace(until).filter(|last| start - *last <= FAULTS);
+                    let from = last.unwrap_or(start);
+                    *faulting.entry(kernel).or_default() += (until - from).max(Ns::ZERO);
+                }
+                _ => {}
+            }
+        }
+    }
+    faulting
 }
 
 /// The sum over the copies of a direction or of all.
@@ -173,6 +212,13 @@ impl Place {
         median(&values).unwrap_or(0.0)
     }
 
+    /// The same time of an iteration by kernel, the mean.
+    pub fn faulting_of_each(&self) -> impl Iterator<Item = (KernelId, Time)> {
+        let iterations = self.instances.len().max(1) as f64;
+        let kernels = self.faulting.iter();
+        kernels.map(move |(kernel, time)| (*kernel, time.time() / iterations))
+    }
+
     /// Bytes from or to pageable memory, and all bytes of copies between host and GPU whose kind of memory is
     /// recorded; none without such copies.
     pub fn pageable_bytes(&self) -> Option<(u64, u64)> {
@@ -216,6 +262,7 @@ impl Place {
 mod tests {
     use super::*;
     use crate::testing::{trace, with_results};
+    use crate::time::idle::Cause;
 
     /// Steps of 100, 200 and 300 with copies for 90, 100 and 230, and a memset of 20: kernels take 10, 100 and 50, of which
     /// the median is 50.
@@ -236,6 +283,31 @@ mod tests {
         with_results(&session, |context| {
             let places = &context.results.transfers().unwrap().places;
             assert_eq!(places[1].others, Time(50.0));
+        });
+    }
+
+    /// A kernel waits for pages from 20 to 50 µs, and 90 µs later for one of 1 µs; the CPU touches one 20 µs after the kernel. No
+    /// call issues them.
+    #[test]
+    fn pages_of_managed_memory_belong_to_the_kernel_or_to_the_time_of_the_host() {
+        let mut session = trace(
+            "range step 0..300us
+             launch 0..1 -> axpy 10us..200us
+             cudaMemcpyAsync 2..3 -> memcpy HtoD pinned 20us..25us
+             cudaMemcpyAsync 4..5 -> memcpy HtoD pinned 40us..50us
+             cudaMemcpyAsync 6..7 -> memcpy HtoD pinned 140us..141us
+             cudaMemcpyAsync 8..9 -> memcpy DtoH pinned 220us..230us",
+        );
+        let (to_device, to_host) = (CopyKind::MigrateToDevice, CopyKind::MigrateToHost);
+        session.copies.kind = vec![to_device, to_device, to_device, to_host];
+        session.copies.correlation = vec![None; 4];
+        with_results(&session, |context| {
+            let step = &context.results.transfers().unwrap().places[1];
+            let kernels: Vec<Time> = step.faulting_of_each().map(|(_, time)| time).collect();
+            assert_eq!(kernels, [Time(31e3)]);
+            assert_eq!(step.exposed(Some(to_host)), Time(10e3));
+            let idle = &context.results.idle().unwrap().lines[0];
+            assert_eq!(idle.of(Cause::HostCode), Ns(20_000));
         });
     }
 }

@@ -3,11 +3,11 @@
 use super::calls::{self, CallKind, Calls};
 use super::cause::{Cause, Times};
 use crate::Context;
-use crate::engine::facts::OpIndex;
+use crate::engine::facts::{OpIndex, OpSource};
 use crate::engine::intervals::Interval;
 use crate::engine::sweep;
 use crate::engine::tiers::{Tier, tier};
-use rooflens_session::{ApiCallId, GpuId, Ns};
+use rooflens_session::{ApiCallId, CopyKind, GpuId, Ns};
 
 /// Host time between two CUDA calls from which on it is host code of its own rather than a part of issuing
 /// launches, nanoseconds. A framework's dispatch of one operator takes a tenth of it.
@@ -174,7 +174,15 @@ fn cut(context: &Context<'_>, calls: &Calls<'_>, gap: &sweep::Gap, pieces: &mut 
         })
     };
     let Some(call) = context.facts.ops.api_call[op as usize] else {
-        return whole(Cause::Unknown);
+        return whole(match context.facts.ops.source[op as usize] {
+            // The host touches a page of managed memory that is on the GPU: it is at work outside of CUDA.
+            OpSource::Copy(copy)
+                if context.session.copies.kind[copy.index()] == CopyKind::MigrateToHost =>
+            {
+                Cause::HostCode
+            }
+            _ => Cause::Unknown,
+        });
     };
     let (begun, returned) = calls.span(call);
     if begun > end {

@@ -71,7 +71,7 @@ mod tests {
 
     /// Rules about PyTorch's own allocator and attention, and about calls of its modules; those about operators are of
     /// PyTorch, too.
-    const OF_PYTORCH: [&str; 13] = [
+    const OF_PYTORCH: [&str; 14] = [
         "constant-masks",
         "depthwise-filters",
         "early-upsampling",
@@ -81,6 +81,7 @@ mod tests {
         "memory-pressure",
         "nan-checks",
         "no-kv-cache",
+        "one-hot-selection",
         "packed-attention",
         "permutations",
         "row-sampling",

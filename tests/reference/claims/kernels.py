@@ -102,6 +102,22 @@ def packed_attention(work, launches):
         yield from (launches[place][0].rank for place in masks + attention)
 
 
+def one_hot_selection(work, launches):
+    names = [own["name"] for _, own in launches]
+    for at, (op, own) in enumerate(launches):
+        places = range(at + 1, min(at + 9, len(launches)))
+        scatter = next((place for place in places if "scatter_fill" in names[place]), None)
+        if "FillFunctor<long>" not in names[at] or scatter is None:
+            continue
+        product = next((place for place in places if place > scatter and "MulFunctor" in names[place]
+                        and threads(own) // 2 <= threads(launches[place][1]) <= 8 * threads(own)), None)
+        total = product and next((place for place in places if place > product and "sum_functor" in names[place]), None)
+        if total:
+            yield from (op.rank, launches[total][0].rank)
+            yield from (other.rank for place, (other, same) in enumerate(launches[at:], at)
+                        if names[place] == names[product] and threads(same) == threads(launches[product][1]))
+
+
 def early_upsampling(work, launches):
     for (_, before), (first, own), (second, gemm), (third, after) in zip(launches, launches[1:], launches[2:], launches[3:]):
         size = 2 if re.search(r"BFloat16|Half", own["name"]) else 4
@@ -130,6 +146,8 @@ KERNELS = {rule: (HEAD + rest, by_name(rule)) for rule, rest in {
                        r"GPU time; the largest is (?P<kernel_text>.+?)\. The triangle .+", by_order(constant_masks)),
     "packed-attention": (r".+? compares ids .+?: (?P<kernels>\S+) kernels per iteration, (?P<time>\S+ \S+), (?P<share>\S+ %) of its "
                          r"GPU time; the largest is (?P<kernel_text>.+?)\. Attention .+", by_order(packed_attention)),
+    "one-hot-selection": (r".+? fills one-hot .+?: (?P<kernels>\S+) kernels per iteration, (?P<time>\S+ \S+), (?P<share>\S+ %) of its "
+                          r"GPU time; the largest is (?P<kernel_text>.+?)\. The selected .+", by_order(one_hot_selection)),
     "early-upsampling": (r".+? upsamples .+?: (?P<kernels>\S+) kernels per iteration, (?P<time>\S+ \S+), (?P<share>\S+ %) of its "
                          r"GPU time; the largest is (?P<kernel_text>.+?)\. A 1×1 .+", by_order(early_upsampling)),
     "double-kernels": (r".+? runs (?P<kernels>\S+) FP64 kernels per iteration, by their names: (?P<time>\S+ \S+), (?P<share>\S+ %) of "

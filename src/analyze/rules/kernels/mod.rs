@@ -31,6 +31,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &named::ROW_SAMPLING,
     &sequences::CONSTANT_MASKS,
     &sequences::PACKED_ATTENTION,
+    &sequences::ONE_HOT_SELECTION,
     &sequences::EARLY_UPSAMPLING,
     &double_kernels::RULE,
 ];

@@ -19,6 +19,9 @@ const PER_THREAD: u64 = 8;
 /// Elements before a layer ÷ elements after it from which on the layer comes first.
 const REDUCES: u64 = 4;
 
+/// Kernels from the fill of a one-hot tensor to the sum of its products at most.
+const SELECTION: usize = 8;
+
 /// Kernels between the conversion of a mask and its attention at most.
 const NEAR: usize = 2;
 
@@ -35,6 +38,13 @@ pub(crate) static CONSTANT_MASKS: Rule = Rule::new("constant-masks", &[THRESHOLD
 pub(crate) static PACKED_ATTENTION: Rule =
     Rule::new("packed-attention", &[THRESHOLD], |evidence| {
         evidence.each_of_kernels(|stage| look_at(evidence, stage, packed_attention))
+    })
+    .on_kernels();
+
+/// `one_hot(index) * values` with a sum: of each row, a value is selected.
+pub(crate) static ONE_HOT_SELECTION: Rule =
+    Rule::new("one-hot-selection", &[THRESHOLD], |evidence| {
+        evidence.each_of_kernels(|stage| look_at(evidence, stage, one_hot_selection))
     })
     .on_kernels();
 
@@ -172,6 +182,40 @@ fn packed_attention(launches: &[Launch<'_>]) -> Vec<usize> {
     (0..launches.len()).filter(is_part).collect()
 }
 
+/// Fills of integers in which a scatter sets few, the multiplications on as many elements after them, and the sums of these.
+fn one_hot_selection(launches: &[Launch<'_>]) -> Vec<usize> {
+    let mut found = Vec::new();
+    for (position, fill) in launches.iter().enumerate() {
+        let end = launches.len().min(position + 1 + SELECTION);
+        let mut after = (position + 1..end).map(|place| (place, &launches[place]));
+        // A thread of a fill writes up to twice as many elements.
+        let sizes = fill.threads / 2..=fill.threads * PER_THREAD;
+        let is_product = |launch: &Launch<'_>| {
+            launch.name.contains("MulFunctor") && sizes.contains(&launch.threads)
+        };
+        if !fill.name.contains("FillFunctor<long>")
+            || !after.any(|(_, launch)| launch.name.contains("scatter_fill"))
+        {
+            continue;
+        }
+        let Some((_, product)) = after.find(|(_, launch)| is_product(launch)) else {
+            continue;
+        };
+        let Some((sum, _)) = after.find(|(_, launch)| launch.name.contains("sum_functor")) else {
+            continue;
+        };
+        found.extend([position, sum]);
+        // The gradient multiplies by it, too.
+        let is_same = |launch: &Launch<'_>| {
+            launch.kernel == product.kernel && launch.threads == product.threads
+        };
+        found.extend((position..launches.len()).filter(|place| is_same(&launches[*place])));
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
 /// Upsamplings with the GEMM and the elementwise kernel right after them, where the latter works on few of the elements.
 fn early_upsampling(launches: &[Launch<'_>], moving: impl Fn(Bytes) -> Time) -> Vec<usize> {
     let mut found = Vec::new();
@@ -273,6 +317,28 @@ mod tests {
         let mut other = step(PAIRS);
         other[1].1 = 1024;
         assert!(marked(&other, packed_attention).is_empty());
+    }
+
+    #[test]
+    fn a_value_per_row_is_selected_without_a_one_hot_tensor() {
+        let step = |sum| {
+            [
+                ("vectorized_elementwise_kernel<2, FillFunctor<long>>", 64, 1),
+                ("_cuda_scatter_fill_internal_kernel", 8, 1),
+                ("unrolled_elementwise_kernel<MulFunctor<float>>", 128, 1),
+                (sum, 8, 1),
+                ("gemm", 8, 1),
+                ("unrolled_elementwise_kernel<MulFunctor<float>>", 128, 1),
+            ]
+        };
+        let sum = "reduce_kernel<sum_functor<float>>";
+        // The last multiplication is the gradient's.
+        assert_eq!(marked(&step(sum), one_hot_selection), [0, 2, 3, 5]);
+        assert!(marked(&step("softmax"), one_hot_selection).is_empty());
+        let mut labels = step(sum);
+        labels[2].1 = 8;
+        labels[5].1 = 8;
+        assert!(marked(&labels, one_hot_selection).is_empty());
     }
 
     /// An upsampling by two to 6400 elements of 2 bytes, which 1 byte per nanosecond reads in 12,800 ns.

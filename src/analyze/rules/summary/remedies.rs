@@ -161,6 +161,8 @@ static REMEDIES: [Remedy; 102] = {
         ),
         remedy("constant-masks", "", Code, &[Memory]),
         remedy("packed-attention", "", Code, &[Rounding]),
+        remedy("one-hot-selection", "", Code, &[])
+            .code("y = values.gather(-1, index[..., None]).squeeze(-1)"),
         remedy("early-upsampling", "", Code, &[Rounding])
             .code("y = torch.nn.functional.interpolate(classifier(h), size, mode=\"bilinear\")"),
         remedy("double-kernels", "", Code, &[Accuracy]),

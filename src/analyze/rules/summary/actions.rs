@@ -54,6 +54,8 @@ pub(super) struct Action<'a> {
     kernels: StageParts,
     /// Other actions that it does, too: one change of the program.
     pub(super) included: Vec<Self>,
+    /// Whether a general action that includes it saves most of the same time: the figure is that of the general one.
+    pub(super) is_covered: bool,
 }
 
 /// Where an action saves time.
@@ -156,7 +158,7 @@ fn with_general<'a>(
         return actions;
     };
     if !actions[place].adds_to(evidence, std::slice::from_ref(&general)) {
-        general.include(actions.remove(place));
+        general.include(evidence, actions.remove(place));
     }
     actions.insert(place, general);
     actions
@@ -168,7 +170,7 @@ fn join_changes<'a>(evidence: &Evidence<'_>, actions: Vec<Action<'a>>) -> Vec<Ac
     for action in actions {
         let mut earlier = joined.iter_mut();
         match earlier.find(|earlier| remedies::does(evidence, earlier, &action)) {
-            Some(earlier) => earlier.include(action),
+            Some(earlier) => earlier.include(evidence, action),
             None => joined.push(action),
         }
     }
@@ -302,6 +304,7 @@ impl<'a> Action<'a> {
             later: Vec::new(),
             kernels: Vec::new(),
             included: Vec::new(),
+            is_covered: false,
         };
         if let Effect::Run = effect
             && !finding.parts.is_empty()
@@ -327,7 +330,8 @@ impl<'a> Action<'a> {
     }
 
     /// Makes another action a part of this one.
-    fn include(&mut self, mut other: Self) {
+    fn include(&mut self, evidence: &Evidence<'_>, mut other: Self) {
+        other.is_covered = self.finding.is_general && !other.adds_to(evidence, &[self.alone()]);
         let included = std::mem::take(&mut other.included);
         self.included.push(other);
         self.included.extend(included);
@@ -544,19 +548,23 @@ impl<'a> Action<'a> {
         self.changes().map(saved).sum()
     }
 
-    /// Other stages of at least this part of the weight of the first; of ranks one.
+    /// Other stages of at least this part of the weight of the first; of ranks one, that of the first where it has the stage.
     pub(super) fn others(
         &self,
         part: Ratio,
     ) -> impl Iterator<Item = (&'a StageLine, &'a Gain)> + use<'a> {
         let least = self.finding.weight_ns * part;
-        let mut names = vec![&self.finding.scope.stage];
-        let mut others = Vec::new();
+        let scope = &self.finding.scope;
+        let mut others: Vec<(&'a StageLine, &'a Gain)> = Vec::new();
         for (finding, gain, stage) in &self.more {
-            let name = &finding.scope.stage;
-            if finding.weight_ns >= least && !names.contains(&name) {
-                names.push(name);
-                others.push((*stage, *gain));
+            if finding.weight_ns < least || stage.scope.stage == scope.stage {
+                continue;
+            }
+            let mut known = others.iter_mut();
+            match known.find(|(known, _)| known.scope.stage == stage.scope.stage) {
+                Some(known) if stage.scope.rank == scope.rank => *known = (*stage, *gain),
+                Some(_) => {}
+                None => others.push((*stage, *gain)),
             }
         }
         others.into_iter()

@@ -144,8 +144,12 @@ pub(super) struct SavedParts {
 /// The same by what is saved.
 pub(super) fn saved_parts(stage: &StageLine, actions: &[Action<'_>]) -> SavedParts {
     let mut saved = Saved::default();
-    for action in changes(actions) {
-        saved.add(stage, action, actions);
+    for action in actions {
+        for change in action.changes() {
+            if !change.is_covered || action.saving_of(stage).is_none() {
+                saved.add(stage, change, actions);
+            }
+        }
     }
     let idle = saved.idle + saved.waits.min(stage.waits);
     let idle = idle.min(stage.idle()).min(saved.sum);

@@ -1,28 +1,30 @@
 //! What faster GPUs would bring.
 
-use super::{conclusion, whole};
+use super::actions::Action;
+use super::{conclusion, joint, whole};
 use crate::evidence::Evidence;
-use crate::stage::StageLine;
+use crate::stage::{HALF_BUSY, StageLine};
 use rooflens_analysis::counters::limits::{KernelLimit, Reason};
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
 use rooflens_analysis::engine::repeats::is_repeating;
-use rooflens_document::Inline;
+use rooflens_document::{Inline, Quantity};
 use rooflens_session::CopyKind;
 use rooflens_units::{Ns, Ratio, Time};
-
-/// Time to launch the kernels of a stage ÷ its time from which on it limits what faster GPUs bring: less than twice.
-const LIMITS: Ratio = Ratio(0.5);
 
 /// Share of a stage's GPU time from which on it is named.
 const NAMED: Ratio = Ratio(0.01);
 
-/// Whether faster GPUs would help, by stage: idle time, communication, transfers, and kernels that leave most SMs of this GPU
-/// empty do not get shorter with them.
+/// Difference of the share after the actions from which on it is said.
+const OTHER: Ratio = Ratio(0.1);
+
+/// Whether faster GPUs would help, by stage, now and after the actions: idle time, communication, transfers, and kernels that
+/// leave most SMs of this GPU empty do not get shorter with them, nor do launches of the CPU.
 pub(super) fn faster_gpus(
     evidence: &Evidence<'_>,
     whole: &whole::Whole<'_>,
+    actions: &[Action<'_>],
 ) -> Option<Vec<Inline>> {
-    let (mut computing, mut all) = (Time::ZERO, Time::ZERO);
+    let (mut computing, mut computing_after) = (Time::ZERO, Time::ZERO);
     let (mut parts, mut bound, mut launching) = (Vec::new(), Vec::new(), Vec::new());
     let (mut has_exchange, mut has_transfers, mut has_small) = (false, false, false);
     for (stage, times) in &whole.stages {
@@ -31,25 +33,37 @@ pub(super) fn faster_gpus(
             communicates.map_or(Ratio::ZERO, |time| time.share(ClassGroup::Communication));
         let transfers = transfers(evidence, stage);
         let small = small_grids(evidence, stage);
+        let rest = exchange.rest() * transfers.rest() * small.rest();
         let name = stage.scope.stage.as_deref().unwrap_or(stage.label());
-        let time = stage.reference() * *times;
-        all += time;
-        let share = stage.reference_busy() * exchange.rest() * transfers.rest() * small.rest();
         // With shorter kernels the GPU waits longer for the CPU, except where that waits for the GPU.
-        let share = match stage.is_host_bound {
-            true => share.min(Ratio::of(stage.beyond_host, stage.reference())),
-            false => share,
+        let beyond_host = match stage.is_host_bound {
+            true => stage.beyond_host,
+            false => stage.reference(),
         };
-        if share < NAMED && stage.is_host_bound {
+        let is_bound = Ratio::of(beyond_host, stage.reference()) < NAMED;
+        // A sequence that repeats can begin anywhere in an iteration, also before its longest wait.
+        let issuing = match is_repeating(&evidence.facts.stages[stage.stage]) {
+            true => Time::ZERO,
+            false => stage.issuing,
+        };
+        let saved = joint::saved_parts(stage, actions);
+        let is_changed = saved.idle + saved.work > Time::ZERO;
+        let left = stage.alone() - saved.idle - saved.work;
+        let work = stage.work() - saved.work;
+        if !is_bound || is_changed && work >= left * HALF_BUSY {
+            let issuing = if is_changed { Time::ZERO } else { issuing };
+            computing_after += (work * rest).min(left - issuing).max(Time::ZERO) * *times;
+        }
+        if is_bound {
             bound.push(name);
             continue;
         }
-        computing += time * share;
-        // A sequence that repeats can begin anywhere in an iteration, also before its longest wait.
-        let is_marked = !is_repeating(&evidence.facts.stages[stage.stage]);
-        let span = evidence.launching(stage).filter(|_| is_marked);
-        // Launches that take far less than the stage leave room for kernels that are several times shorter.
-        if let Some(span) = span.filter(|span| *span >= stage.reference() * LIMITS) {
+        // The CPU launches shorter kernels no sooner.
+        let without_launches = (stage.alone() - issuing).max(Time::ZERO);
+        let work = (stage.work() * rest).min(beyond_host);
+        if without_launches < work
+            && let Some(span) = evidence.launching(stage)
+        {
             launching.push(words!(
                 evidence,
                 "summary.launching",
@@ -57,22 +71,27 @@ pub(super) fn faster_gpus(
                 stage = name
             ));
         }
+        let work = work.min(without_launches);
+        computing += work * *times;
         parts.push(words!(
             evidence,
             "summary.gpu_part",
             stage = name,
-            share = share
+            share = Ratio::of(work, stage.reference())
         ));
         has_exchange |= exchange >= NAMED;
         has_transfers |= transfers >= NAMED;
         has_small |= small >= NAMED;
     }
-    let share = Ratio::of(computing, all);
+    let share = Ratio::of(computing, whole.now);
+    let after = Ratio::of(computing_after, whole.best().max(Time(1.0))).min(Ratio::ONE);
+    let is_other = (after.0 - share.0).abs() >= OTHER.0;
     let comma = evidence.text.comma();
     let key = match share >= NAMED {
         true => "summary.faster_gpus",
         false => "summary.not_faster",
     };
+    let count = actions.len();
     let arguments = arguments! {
         share = share,
         whole = conclusion::name_of(evidence, whole),
@@ -83,6 +102,9 @@ pub(super) fn faster_gpus(
         waits = bound.is_empty().then_some(""),
         launching = (!launching.is_empty()).then(|| launching.join(comma)),
         bound = (!bound.is_empty()).then(|| bound.join(comma)),
+        after = is_other.then_some(after),
+        one = (count == 1).then_some(""),
+        last = (count > 1).then(|| Quantity::count(count as u64)),
     };
     Some(evidence.text.say(key, &arguments))
 }

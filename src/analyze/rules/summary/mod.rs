@@ -121,7 +121,7 @@ pub(crate) fn summary(
     if let Some(faster) = whole
         .as_ref()
         .filter(|_| !leaves.first().is_some_and(Leaf::is_unmeasured))
-        .and_then(|whole| hardware::faster_gpus(evidence, whole))
+        .and_then(|whole| hardware::faster_gpus(evidence, whole, &actions))
     {
         content.blocks.push(Block::Prose(faster));
     }

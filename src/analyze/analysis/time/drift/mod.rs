@@ -158,12 +158,16 @@ impl Series {
             .max_by_key(|instance| (instance.time, std::cmp::Reverse(instance.number)))
     }
 
-    /// Whether it changes beyond chance, and in one direction over all thirds; absent without a trend.
+    /// Whether it changes beyond chance, and in one direction over all thirds or by one change of its level; absent without
+    /// a trend.
     pub fn direction(&self) -> Option<Direction> {
         let (trend, middle, (first, last)) = (self.trend?, self.middle?, self.thirds?);
+        let jump = self.jump.as_ref();
+        let is_up = jump.is_some_and(|jump| jump.before < jump.after);
+        let is_down = jump.is_some_and(|jump| jump.before > jump.after);
         Some(match trend.z {
-            z if z > TREND_Z && first <= middle && middle <= last => Direction::Rises,
-            z if z < -TREND_Z && first >= middle && middle >= last => Direction::Falls,
+            z if z > TREND_Z && (is_up || first <= middle && middle <= last) => Direction::Rises,
+            z if z < -TREND_Z && (is_down || first >= middle && middle >= last) => Direction::Falls,
             _ => Direction::Neither,
         })
     }

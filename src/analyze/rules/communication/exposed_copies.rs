@@ -67,12 +67,13 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
         ..stage.saving(saved)
     };
     let [to, from] = directions(copies);
+    let has_both = to.min(from) >= exposed * EACH && to + from <= exposed * SERIAL;
     let arguments = arguments! {
         stage = Inline::strong(&stage.label),
         share = stage.share(exposed),
         bytes = copies.bytes(None),
         kernels = stage.share(kernels),
-        both = (to.min(from) >= exposed * EACH && to + from <= exposed * SERIAL).then_some(""),
+        exposed = exposed,
     };
     let is_pinned_cause = evidence.platform.pytorch && is_pageable(copies);
     let draft = Draft::new(finding, arguments).advice(advice(evidence, copies, kernels));
@@ -83,7 +84,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
         false if is_on_gpu(copies) => draft
             .root("root_cause_on_gpu", "root_action_on_gpu")
             .only_if("root_if_on_gpu"),
-        // What runs for too short a time hides little: the bound is that of transfers that go.
+        // The bound is that of both directions at once, next to kernels.
+        false if kernels < exposed * HIDES && has_both => draft
+            .root("root_cause_few", "root_action_both")
+            .only_if("root_if_both"),
+        // What runs for too short a time hides little.
         false if kernels < exposed * HIDES => draft
             .root("root_cause_few", "root_action_few")
             .only_if("root_if_few"),

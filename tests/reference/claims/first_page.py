@@ -49,7 +49,9 @@ def figures(told, work, gains):
                 break
             # Of a stage its savings overlap; those of several stages, and stalls, do not.
             places = {place for one in own for place in one}
-            most = sum(sum(one.get(place, 0) for one in own) for place in places) / int(steps or 1)
+            most = sum(sum(one.get(place, 0) for one in own) for place in places)
+            joined = [joined_of(action, lines, gains, None if is_loop or is_step else stage, is_loop) for action in actions[:number]]
+            most = (most + sum(joined)) / int(steps or 1)
             least = sum(max(one.get(place, 0) for one in own) for place in places) / int(steps or 1)
             groups[f"after {number}"] = (after, min(max(after, max(now - most, 0) - 1e-6 * now), now - least + 1e-6 * now))
         yield stage, "times", groups
@@ -75,6 +77,13 @@ def figures(told, work, gains):
                     continue
                 whole_saved = sum(own * (requested[1] if place == "decode" else 1) for place, own in saved.items())
                 groups["share"] = effect[2], whole_saved / requested[0]
+            elif effect[1] == "the measured loop" and loop:
+                # Rules of one action overlap: it saves the most of one of them at least, and all of their savings at most.
+                of_run = saved_of(action, lines, gains, None, True) if not is_of_loop else {stage: gain}
+                if of_run is not None:
+                    least, stated = sum(of_run.values()), float(effect[2].split()[0]) / 100
+                    most = least + joined_of(action, lines, gains, None, True)
+                    groups["share"] = effect[2], min(max(stated, least / loop * 0.995), most / loop * 1.005)
             elif "request" not in effect[1] and effect[1] != "each step":
                 groups["share"] = effect[2], gain / whole
             yield stage, f"action {action['number']}", groups
@@ -160,6 +169,18 @@ def saved_of(action, lines, gains, stage, is_loop):
     if stage is not None:
         return None if stage in of_rule and stage not in same else {stage: same.get(stage, 0)}
     return {own: gain * (len(lines[own].counted) if is_loop else 1) for own, gain in same.items()}
+
+
+def joined_of(action, lines, gains, stage, is_loop):
+    """The most that other rules of an action, and its rule in other words, save with it: of one stage, of all of a step, or of the loop."""
+    most = 0
+    for (rule, own), (gain, name) in gains.items():
+        is_joined = rule in action["also"].split(", ") or rule == action["rule"] and name != action["action"]
+        if is_joined and (stage is None or own == stage):
+            is_of_loop = own is None or rule == "host-pauses"
+            times = (1 if is_of_loop else len(lines[own].counted) if own in lines else float("inf")) if is_loop else not is_of_loop
+            most += (float("inf") if gain is None else gain) * times if times else 0
+    return most
 
 
 def captured(work):

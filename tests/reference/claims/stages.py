@@ -28,6 +28,8 @@ ACTIVITY = {"garbage collection": "Python garbage collection", "data loader": "w
             "blocking copy": "blocking memcpy"}
 # The host works as long as before without these.
 WAITS = {"sync", "copy", "communication", "queue"}
+# Where PyTorch looks for a compiled function, and that function.
+ENTERED = ("TorchDynamo Cache Lookup", "Torch-Compiled Region")
 PREPARATION = "preparation of kernels by cuDNN"
 # Stages whose names say what they do.
 KINDS = {"prefill", "decode", "decode_step", "forward", "backward", "optimizer", "train_step"}
@@ -246,9 +248,23 @@ def host_bound(work, stage, process, found):
     told = of_idle(rest, causes, saved, rest.line.unprofiled_idle(saved))
     # The code that the action names is that part of it.
     told["gain"] *= covers if place and covers < MOST and work.action and place in work.action else 1
+    if work.action and "where compiled functions are entered" in work.action:
+        told["gain"] *= entered_share(work, stage)
     return dict(told, besides_share=saved / rest.line.time, os_share=system / saved, samples=samples,
                 does_text="works" if code >= system + off else "waits", calls_text=os_calls(work, found),
                 off_share=off / saved, libraries_text=libraries, place_text=place, place_share=covers)
+
+
+def entered_share(work, stage):
+    """The share of the code of the host in the lookup of compiled functions and in these, by the pass that names them; from 90 % on, all of it."""
+    for own in [work, *others(work, stage)]:
+        places = losses_of(own, stage, sorted(own.instances(stage))[0]).places
+        code = {path: time for (activity, path), time in places.items() if activity == "host code"}
+        inside = sum(time for path, time in code.items() if any(name.startswith(ENTERED) for _, name in path))
+        if inside:
+            share = inside / sum(code.values())
+            return share if share < MOST else 1
+    return 1
 
 
 def code_place(work, stage, process):

@@ -12,16 +12,22 @@ from line import Line
 from parts import details, insert, uncovered
 
 FUSIBLE = ("norm", "elementwise", "gather")
-# Fusing moves no fewer bytes of these; the first kind is no part of a run, either.
-FILLS, ADDITIONS = re.compile(r"FillFunctor"), re.compile(r"ReduceAdd")
+# Fusing moves no fewer bytes of these, and another layout alone removes the last ones; none is part of a run.
+APART = re.compile(r"FillFunctor|ReduceAdd|indexing_backward_kernel|nchwToNhwc|nhwcToNchw")
+SCAN = "kernel_scan_"
 OPTIMIZERS = re.compile(r"multi_tensor_apply|[Aa]dam|fused_optimizer")
 COMPILED = re.compile(r"^triton_")
 
 
 def is_fusible(op, own):
     name = own["name"] or ""
-    return (not op.copy and class_of(own) in FUSIBLE and not FILLS.search(name) and not ADDITIONS.search(name)
-            and not OPTIMIZERS.search(name))
+    return not op.copy and class_of(own) in FUSIBLE and not is_apart(own) and not OPTIMIZERS.search(name)
+
+
+def is_apart(own):
+    """A scan of one block takes as long in a fused kernel."""
+    name = own["name"] or ""
+    return APART.search(name) is not None or SCAN in name and math.prod(own["grid"]) == 1
 
 
 def kept_by_fusion(ops, work):
@@ -34,7 +40,7 @@ def kept_by_fusion(ops, work):
         run = []
         for op in [*own, None]:
             one = details(work, op) if op else None
-            if op and (FILLS.search(one["name"] or "") or ADDITIONS.search(one["name"] or "")):
+            if op and is_apart(one):
                 continue
             if op and is_fusible(op, one) and not COMPILED.search(one["name"] or ""):
                 run.append((math.prod(one["grid"]) * math.prod(one["block"]), op.end - op.start))
@@ -68,7 +74,7 @@ def low_mfu(work, stage, process, found):
         ops = [op for op in one.ops if op.rank not in in_updates]
         products += sum(op.end - op.start for op in ops if class_of(details(work, op)) == "gemm")
         kept += kept_by_fusion(ops, work)
-    share, number = min(line.busy / line.reference, 1), len(counted)
+    share, number = line.busy_share, len(counted)
     most = (fused.total() - kept) / number
     told = dict(beside_share=fused.total() / number / line.busy, busy_share=share, busy2_share=share, gemm_share=busy["gemm"] / busy.total(),
                 gemms=products / number, **{one: fused[one] / number for one in FUSIBLE})

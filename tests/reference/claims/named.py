@@ -431,6 +431,17 @@ def between(work, stage, process, found):
                 inside=in_place / idle[pair], inside_text=own)
 
 
+def once(work, stage, process, found):
+    """Of pairs of stages what the longest time between them exceeds the median one by, if it is most of all or twice any other of many."""
+    lost, gpu = 0, work.capture.ops[0].gpu
+    for windows in pairs_of(work)[0].values():
+        each = sorted(idle_of_windows(work, gpu, windows))
+        beyond = each[-1] - round(statistics.median(each))
+        if len(each) >= 3 and (2 * beyond > sum(each) or len(each) >= 10 and each[-1] >= 2 * each[-2]):
+            lost += beyond
+    return dict(lost=lost)
+
+
 def idle_of_windows(work, gpu, windows):
     return [sum(within(gap, *window[:2]).total() for gap in work.gaps_within(gpu, *window[:2])) for window in windows]
 
@@ -481,6 +492,7 @@ BETWEEN = (r"The GPU is idle between stages for (?P<share>\S+ %) of the (?P<run>
            r"(?: Largest cause there: .+?\.)?"
            r"(?: For (?P<inside>\S+ %) of it the CPU is in the range of (?P<inside_text>.+?)\.)?"
            r"(?: (?P<place_share>\S+ %) of the time without a closer cause is CPU code in (?P<place_text>.+?)\.)?")
+ONCE = r"The GPU is idle between stages for (?P<lost>\S+ \S+) that occurs? once: no loss of each iteration\."
 NAMED = {rule: (PATTERN, marked(rule)) for rule in MARKED} | {
     "graph-capture": (PATTERN, graph_capture), "new-shapes": (PATTERN, new_shapes), "sync-bound": (SYNC, sync_bound),
-    "between-stages": (BETWEEN, between)}
+    "between-stages": (BETWEEN, between), "between-stages once": (ONCE, once)}

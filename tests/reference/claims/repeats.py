@@ -35,6 +35,19 @@ def uneven_pace(work, stage, process, found):
     return dict(drift_share=abs(statistics.median(times[-third:]) / statistics.median(times[:third]) - 1))
 
 
+def jump(work, stage, process, found):
+    """The change of level that leaves the least squared deviations, and the number of its iteration among all, from 0 on."""
+    counted = work.counted(stage, process)
+    times = [length(one) for one in counted]
+
+    def left(at):
+        return sum(sum((time - statistics.fmean(own)) ** 2 for time in own) for own in (times[:at], times[at:]))
+
+    at = min(range(3, len(times) - 2), key=left)
+    return dict(before=statistics.median(times[:at]), after=statistics.median(times[at:]),
+                number=[id(one) for one in work.instances(stage)[process]].index(id(counted[at])))
+
+
 def profiler_overhead(work, stage, process, found):
     """The median of iterations without set-up and slow steps, against the baseline."""
     line = Line(work, stage, process)
@@ -61,5 +74,7 @@ REPEATS = {
                                 r"(?P<median>\S+ \S+) \(medians\): figures are of the settled ones\.", settled),
     "uneven-pace": (r"In pass \S+, the time of .+? (?:grows|drops) by (?P<drift_share>\S+ %) from the first to the last third of its "
                     r"iterations\.", uneven_pace),
+    "uneven-pace jump": (r"In pass \S+, .+? goes from (?P<before>\S+ \S+) to (?P<after>\S+ \S+) \(medians\) at iteration (?P<number>\S+): "
+                         r"a jump, not a gradual drift\.", jump),
     "profiler-overhead": (r".+? takes (?P<unprofiled>\S+ \S+) in the baseline(?: for as many steps)?, (?P<share>\S+ %) less than "
                           r"in pass \S+ \((?P<time>\S+ \S+)(?:, .+?, (?P<warm>\S+) of (?P<all>\S+): .+)?\)\.", profiler_overhead)}

@@ -388,9 +388,13 @@ pub(crate) fn loss_of_stage(
     };
     let saved = lost.bound(late, latency, sooner).min(whole);
     let removed = lost.issued / of.max(1) as f64;
+    // An unprofiled time holds what the host does in the range around the operations, too.
+    let longer = Ratio::of(stage.reference(), stage.time.max(Time(1.0)));
+    let range = (whole * longer).min(whole + evidence.around_operations(stage));
+    let share = Ratio::of(saved, range.max(whole));
     let mut finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],
-        ..stage.saving_share(Ratio::of(saved, whole), removed)
+        ..stage.saving_share(share, removed)
     };
     if let Some(gain) = &mut finding.gain
         && saved > loss

@@ -626,6 +626,9 @@ impl<'a> Action<'a> {
     }
 }
 
+/// The rule about waits for results.
+const SYNCHRONIZING: &str = "sync-bound";
+
 /// Characters of a cause that a title has room for.
 const TITLE: usize = 80;
 
@@ -640,7 +643,7 @@ pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> Strin
     {
         return words!(evidence, "host_pauses.cause_first");
     }
-    if let (pauses::RULE, Some(root)) = (finding.id, &finding.root)
+    if let (pauses::RULE | SYNCHRONIZING, Some(root)) = (finding.id, &finding.root)
         && root.cause.chars().count() <= TITLE
     {
         return root.cause.clone();

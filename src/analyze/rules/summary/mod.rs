@@ -60,6 +60,9 @@ const SHOWN_FAULTS: usize = 2;
 /// Rules about idle time that goes where one launch replays all operations.
 const WITH_LAUNCHES: [&str; 3] = [HOST, "allocator-stalls", "first-use"];
 
+/// The rule about stages that get slower or faster.
+const PACE: &str = "uneven-pace";
+
 /// The rule about host code.
 const HOST: &str = "host-bound";
 
@@ -659,10 +662,27 @@ fn has_unprofiled(evidence: &Evidence<'_>) -> bool {
 /// Remarks on the measurement: the warnings, or the others.
 fn remarks(findings: &[Finding], warnings: bool) -> impl Iterator<Item = Vec<Inline>> {
     let is_shown = move |finding: &&Finding| {
-        finding.on_measurement && (finding.severity >= Severity::Warning) == warnings
+        finding.on_measurement
+            && finding.id != PACE
+            && (finding.severity >= Severity::Warning) == warnings
     };
     let remarks = findings.iter().filter(is_shown).take(SHOWN_LIMITS);
     remarks.map(|remark| remark.statement.clone())
+}
+
+/// That an outermost stage gets slower: medians mix two levels then.
+fn jumps<'a>(
+    evidence: &'a Evidence<'_>,
+    findings: &'a [Finding],
+) -> impl Iterator<Item = Vec<Inline>> + 'a {
+    let is_slower = move |finding: &&Finding| {
+        let mut stages = evidence.stages.iter();
+        finding.id == PACE
+            && finding.severity >= Severity::Warning
+            && stages.any(|stage| stage.scope.stage == finding.scope.stage)
+    };
+    let slower = findings.iter().filter(is_slower).take(1);
+    slower.map(|finding| finding.statement.clone())
 }
 
 /// What a stage is that no range of the program marks.
@@ -714,6 +734,7 @@ fn limits(
 ) -> Sentences {
     let coverage = coverage::coverage(evidence, is_loop);
     let mut sentences = coverage.caveats;
+    sentences.extend(jumps(evidence, findings));
     sentences.extend(figures::cold_request(evidence, findings, actions));
     sentences.extend(refuted(evidence, findings));
     sentences.extend(passes::caveat(evidence));

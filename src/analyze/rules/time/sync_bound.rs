@@ -6,11 +6,12 @@ use crate::known::{self, Lost};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::KernelClass;
+use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline};
 use rooflens_schemas::marks;
-use rooflens_session::StrId;
+use rooflens_session::{CopyKind, StrId};
 use rooflens_stats::median;
 use rooflens_units::{Ns, Ratio, Time};
 
@@ -101,7 +102,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     }
     let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
     loss.finding.is_wait = is_wait;
-    if launches {
+    let moves_data = wait == Some(Wait::Data)
+        && is_batchable(evidence, idle)
+        && !computes_between_reads(evidence, stage);
+    if launches || moves_data {
         let others = idle_without_waits(evidence, stage);
         bound_loop(
             &mut loss.finding,
@@ -109,6 +113,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
             others,
             lost.issued / stage.counted,
         );
+    }
+    if let Some(copies) = evidence.copies(stage).filter(|_| moves_data) {
+        let copied = copies.exposed(Some(CopyKind::DeviceToHost));
+        loss.finding = stage.with_copies(loss.finding, copied);
     }
     // A loop goes with all its reads; other advice is about what waits in one way.
     if let Some(wait) = wait.filter(|_| !launches) {
@@ -151,6 +159,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         Some(Wait::Value) => draft
             .root("root_cause_value", "root_action_value")
             .advice("advice_value"),
+        Some(Wait::Data) if moves_data => draft
+            .root("root_cause_data", "root_action_data")
+            .basis("basis_data")
+            .advice("advice_data"),
         Some(Wait::Data) if is_batchable(evidence, idle) => draft
             .root("root_cause_batch", "root_action_batch")
             .only_if("root_if_batch")
@@ -249,6 +261,32 @@ fn is_batchable(evidence: &Evidence<'_>, idle: &StageIdle) -> bool {
     let of_call = sources.filter(|source| call.is_some() && source.subject == call);
     let gaps = of_call.map(|source| source.gaps).max();
     gaps.is_some_and(|gaps| gaps as f64 >= LOOP * idle.sources.windows as f64)
+}
+
+/// Whether kernels run between most copies to the host that follow each other in an iteration: a loop over tensors that are
+/// there already issues no work for an element.
+fn computes_between_reads(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let (ops, copies) = (&evidence.facts.ops, &evidence.session.copies);
+    let summary = evidence.summary(stage).into_iter();
+    let instances = summary.flat_map(|summary| summary.counted_instances(evidence.facts));
+    let (mut pairs, mut computing) = (0_usize, 0_usize);
+    for instance in instances {
+        let mut of_instance: Vec<usize> = instance.ops.iter().map(|op| *op as usize).collect();
+        of_instance.sort_by_key(|op| ops.start[*op]);
+        let (mut has_read, mut computes) = (false, false);
+        for op in of_instance {
+            match ops.source[op] {
+                OpSource::Copy(copy) if copies.kind[copy.index()] == CopyKind::DeviceToHost => {
+                    pairs += usize::from(has_read);
+                    computing += usize::from(has_read && computes);
+                    (has_read, computes) = (true, false);
+                }
+                OpSource::Copy(_) => {}
+                OpSource::Launch(_) | OpSource::Graph(_) => computes = true,
+            }
+        }
+    }
+    2 * computing >= pairs
 }
 
 /// Whether a typical iteration waits in a loop.

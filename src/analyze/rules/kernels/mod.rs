@@ -9,7 +9,7 @@ pub(crate) mod sequences;
 use std::collections::BTreeMap;
 
 use self::sequences::Launch;
-use crate::draft::Draft;
+use crate::draft::{Arguments, Draft};
 use crate::evidence::Evidence;
 use crate::rule::{Look, Rule, Threshold};
 use crate::stage::StageLine;
@@ -126,6 +126,16 @@ impl<'a> Kernels<'a> {
         self.saved.iter().map(|(_, time)| *time).sum()
     }
 
+    /// A finding that could save these parts of them, whose cause is known; none if they take little of the stage.
+    fn look(self, stage: &StageLine, arguments: impl FnOnce(&Self) -> Arguments) -> Look {
+        if self.share() < SHARE {
+            return Look::Passed;
+        }
+        let arguments = arguments(&self);
+        let draft = Draft::new(self.finding(stage), arguments);
+        draft.cause_if(true).into()
+    }
+
     /// A finding that could save these parts of them.
     fn finding(&self, stage: &StageLine) -> Finding {
         Finding {
@@ -138,20 +148,4 @@ impl<'a> Kernels<'a> {
     fn name(&self) -> Inline {
         Inline::code(&self.largest.short)
     }
-}
-
-/// A finding if kernels take much of a stage.
-fn look(stage: &StageLine, kernels: Option<Kernels<'_>>) -> Look {
-    let Some(kernels) = kernels.filter(|kernels| kernels.share() >= SHARE) else {
-        return Look::Passed;
-    };
-    let arguments = arguments! {
-        stage = Inline::strong(&stage.label),
-        kernel = kernels.name(),
-        kernels = kernels.per_iteration(),
-        time = kernels.time,
-        share = kernels.share(),
-    };
-    let draft = Draft::new(kernels.finding(stage), arguments);
-    draft.cause_if(true).into()
 }

@@ -5,6 +5,7 @@ use crate::evidence::Evidence;
 use crate::practices;
 use crate::rule::{Look, Rule};
 use crate::stage::StageLine;
+use rooflens_document::Inline;
 use rooflens_units::Ratio;
 
 /// `torch.cat` in a decode stage: a KV cache that each step copies to append a token.
@@ -103,5 +104,15 @@ fn look(evidence: &Evidence<'_>, stage: &StageLine, is: fn(&str) -> bool) -> Loo
     let kernels = Kernels::of_stage(evidence, stage, work, |_, name| {
         is(name).then_some(Ratio::ONE)
     });
-    super::look(stage, kernels)
+    kernels.map_or(Look::Passed, |kernels| {
+        kernels.look(stage, |kernels| {
+            arguments! {
+                stage = Inline::strong(&stage.label),
+                kernel = kernels.name(),
+                kernels = kernels.per_iteration(),
+                time = kernels.time,
+                share = kernels.share(),
+            }
+        })
+    })
 }

@@ -1,7 +1,7 @@
 //! Kernels of PyTorch whose order and grids show work that a stage does not need: masks built of constants again, attention
 //! on pairs that its mask excludes, and an upsampling before a layer that could come first.
 
-use super::{Kernels, THRESHOLD, look};
+use super::{Kernels, THRESHOLD};
 use crate::evidence::Evidence;
 use crate::rule::{Look, Rule};
 use crate::stage::StageLine;
@@ -9,6 +9,7 @@ use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::engine::measured_peaks::gpu_name;
 use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_document::Inline;
 use rooflens_hardware::element_bytes;
 use rooflens_session::{KernelId, Ns};
 use rooflens_units::{Bytes, Time};
@@ -88,7 +89,17 @@ fn look_at(
         let positions = marked(&launches);
         found.extend(positions.into_iter().map(|position| launches[position]));
     }
-    look(stage, Kernels::of_launches(evidence, stage, work, &found))
+    Kernels::of_launches(evidence, stage, work, &found).map_or(Look::Passed, |kernels| {
+        kernels.look(stage, |kernels| {
+            arguments! {
+                stage = Inline::strong(&stage.label),
+                kernel = kernels.name(),
+                kernels = kernels.per_iteration(),
+                time = kernels.time,
+                share = kernels.share(),
+            }
+        })
+    })
 }
 
 /// The kernels of each measured iteration, by stream.

@@ -386,6 +386,21 @@ fn is_measured(report: &Report) -> bool {
     values.any(|value| !matches!(value, MetricValue::Unavailable { .. }))
 }
 
+/// Asterisks in a row that a page shows of a covered argument.
+const COVERED: usize = 3;
+
+/// A command with few asterisks where the capture program covered many.
+fn shortened(command: &str) -> String {
+    let (mut shown, mut covered) = (String::new(), 0);
+    for letter in command.chars() {
+        covered = if letter == '*' { covered + 1 } else { 0 };
+        if covered <= COVERED {
+            shown.push(letter);
+        }
+    }
+    shown
+}
+
 /// Adds commands, versions and hashes to the appendix: what it takes to make this report again.
 fn reproduction(report: &mut Report, provenance: &Provenance<'_>) {
     let bundle = Inline::Text(provenance.bundle.to_owned());
@@ -402,7 +417,11 @@ fn reproduction(report: &mut Report, provenance: &Provenance<'_>) {
         for pass in &manifest.passes {
             if !pass.command.is_empty() {
                 let name = words!(report, "report.pass", pass = pass.id.as_str());
-                facts.push((name, vec![Inline::code(pass.command.join(" "))]));
+                let command = pass.command.join(" ");
+                let shown = shortened(&command);
+                let note = (shown != command).then(|| words!(report, "report.redacted").into());
+                let value = std::iter::once(Inline::code(&shown)).chain(note);
+                facts.push((name, value.collect()));
             }
         }
     }
@@ -502,4 +521,16 @@ fn plain_lines<'l>(lines: impl IntoIterator<Item = &'l Vec<Inline>>) -> String {
 
 fn plain_line(line: &[Inline]) -> String {
     line.iter().map(Inline::plain).collect::<String>() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shortened;
+
+    #[test]
+    fn covered_arguments_are_short_and_others_stay() {
+        let command = "ncu --kernel-name regex:^a$|************* --set *** -o out";
+        let shown = "ncu --kernel-name regex:^a$|*** --set *** -o out";
+        assert_eq!(shortened(command), shown);
+    }
 }

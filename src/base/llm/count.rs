@@ -120,6 +120,12 @@ impl Llm {
             .all(|(_, layer)| is_plain(layer) && layer.matrices == self.layers[0].1.matrices)
     }
 
+    /// Whether each query attends to all keys, before and after it, in all layers: an encoder.
+    pub fn attends_both_ways(&self) -> bool {
+        let mut cores = self.layers.iter().flat_map(|(_, layer)| &layer.cores);
+        cores.all(|core| core.reach == Reach::All)
+    }
+
     /// Whether each query attends to all keys before it, in all layers.
     pub fn attends_fully(&self) -> bool {
         let mut cores = self.layers.iter().flat_map(|(_, layer)| &layer.cores);

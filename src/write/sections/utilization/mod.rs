@@ -98,10 +98,12 @@ fn basis(context: &Context<'_>, all: &Utilization) -> Vec<(String, Vec<Inline>)>
             facts.push((words!(context, "utilization.peak"), text));
         }
     }
-    facts.push((
-        words!(context, "utilization.attention"),
-        say!(context, "utilization.causal"),
-    ));
+    let model = context.session.model.as_ref();
+    let attention = match model.is_some_and(Llm::attends_both_ways) {
+        true => say!(context, "utilization.both_ways"),
+        false => say!(context, "utilization.causal"),
+    };
+    facts.push((words!(context, "utilization.attention"), attention));
     facts
 }
 

@@ -180,7 +180,9 @@ impl Series {
             pass: timings.pass[first],
             artifact: timings.artifact[first],
             profiled: timings.profiled[first],
-            levels: levels(&values).filter(|_| settling == 0 && groups.len() <= 2),
+            levels: levels(&values).filter(|_| {
+                settling == 0 && (groups.len() <= 2 || are_close(rows.iter().map(sizes)))
+            }),
             mix: mix_in_timeline(context, session.text(timings.stage[first]), rows.len()),
             repeats,
             settling,
@@ -290,6 +292,28 @@ impl Series {
     pub fn excess(&self) -> Time {
         self.outliers().map(Repeat::distance).sum()
     }
+}
+
+/// Difference of sizes up to which they explain no levels.
+const CLOSE: f64 = 0.05;
+
+/// Whether sizes differ by so little that only a choice of other kernels makes levels of their times.
+fn are_close(sizes: impl Iterator<Item = Sizes>) -> bool {
+    let (mut least, mut most) = (f64::MAX, 0.0_f64);
+    for Sizes {
+        batch,
+        tokens,
+        keys,
+    } in sizes
+    {
+        let size: f64 = [batch, tokens, keys]
+            .iter()
+            .flatten()
+            .map(|part| *part as f64)
+            .product();
+        (least, most) = (least.min(size), most.max(size));
+    }
+    most <= least * (1.0 + CLOSE)
 }
 
 /// Measured iterations of a stage at two levels in the timeline, if these are more than were timed.
@@ -405,6 +429,9 @@ mod tests {
         assert_eq!(all[0].typical(), Time(20.0));
         session.timings.batch[0] = Some(3);
         assert_eq!(series(&session)[0].levels, None);
+        let mut batches = session.timings.batch.iter_mut().zip(100..);
+        batches.for_each(|(batch, size)| *batch = Some(size % 4 + 100));
+        assert!(series(&session)[0].levels.is_some());
     }
 
     #[test]

@@ -409,6 +409,9 @@ def range_of(launch, most_of_vectorized):
     return (launch.blocks - 1) * least + 1, launch.blocks * most
 
 
+ACTIVATIONS = re.compile(r"silu|gelu|relu|sigmoid|tanh|mish|hardswish|elu|softplus|clamp|threshold", re.I)
+
+
 class Names(Finder):
     """Kernels that by name, grid, order and stream show a group: epilogues of GEMMs, conversions of layouts by cuDNN, chains of
     elementwise kernels, casts. A grid allows several readings, in which other kernels belong together."""
@@ -455,7 +458,10 @@ class Names(Finder):
     def close_names(self, run):
         whole = max((low for at, (low, _) in run if not self.launches[at].is_reduction), default=math.inf)
         full = [at for at, (_, high) in run if not self.launches[at].is_reduction and high >= whole]
-        if len(full) < 3 or all("copy" in self.launches[at].kernel for at, _ in run):
+        names = [self.launches[at].kernel for at, _ in run]
+        # Two are a chain if one of them is an activation and none converts a type.
+        is_pair = any(ACTIVATIONS.search(name) for name in names) and not any(CASTS.search(name) for name in names)
+        if len(full) < (2 if is_pair else 3) or all("copy" in name for name in names):
             return
         own = [at for at, _ in run]
         norm = any(self.launches[at].is_reduction for at in own) and any(

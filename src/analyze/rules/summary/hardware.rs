@@ -124,8 +124,9 @@ pub(super) fn transfers(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
         .iter()
         .map(|kind| copies.exposed(Some(*kind)))
         .sum();
-    // Kernels wait for pages of managed memory as long as on another GPU.
-    let faulting: Time = copies.faulting_of_each().map(|(_, time)| time).sum();
+    // While pages of managed memory move, kernels wait for them on any GPU.
+    let to_device = Some(CopyKind::MigrateToDevice);
+    let faulting = copies.time(to_device) - copies.exposed(to_device);
     match stage.busy.is_positive() {
         true => Ratio::of(exposed + faulting, stage.busy).min(Ratio::ONE),
         false => Ratio::ZERO,

@@ -429,7 +429,7 @@ mod tests {
         assert_eq!(all[0].typical(), Time(20.0));
         session.timings.batch[0] = Some(3);
         assert_eq!(series(&session)[0].levels, None);
-        let mut batches = session.timings.batch.iter_mut().zip(100..);
+        let batches = session.timings.batch.iter_mut().zip(100..);
         batches.for_each(|(batch, size)| *batch = Some(size % 4 + 100));
         assert!(series(&session)[0].levels.is_some());
     }

@@ -741,7 +741,7 @@ fn least(evidence: &Evidence<'_>, timed: &Timed<'_>) -> Option<Time> {
 }
 
 /// Repeats before the first one of a series, which the capture program excluded.
-fn excluded_repeats<'a>(evidence: &'a Evidence<'_>, series: &Series) -> &'a [Ns] {
+pub(super) fn excluded_repeats<'a>(evidence: &'a Evidence<'_>, series: &Series) -> &'a [Ns] {
     let mut excluded = evidence.session.excluded_repeats.iter();
     let of_series = excluded
         .find(|(artifact, stage, _)| (*artifact, *stage) == (series.artifact, series.stage));

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::actions::{Action, Effect, changes};
-use super::figures::{self, Request};
+use super::figures::{self, Request, excluded_repeats};
 use super::joint;
 use crate::evidence::Evidence;
 use crate::pauses;
@@ -101,9 +101,13 @@ impl<'a> Whole<'a> {
         whole.add_bars(evidence, actions, of_request)?;
         let saved = |(stage, times): &(&StageLine, f64)| joint::saved(stage, actions) * *times;
         let stages = whole.stages.iter();
-        // The only measured prefill is one of each request.
-        let single =
-            stages.filter(|(stage, _)| stage.counted <= Count(1.0) && kind != Kind::Request);
+        // Of a request, the only measured prefill is as later ones if an earlier one was excluded.
+        let is_warm = |stage: &StageLine| {
+            let series = evidence.unprofiled_series(stage);
+            kind == Kind::Request
+                && series.is_some_and(|series| !excluded_repeats(evidence, series).is_empty())
+        };
+        let single = stages.filter(|(stage, _)| stage.counted <= Count(1.0) && !is_warm(stage));
         whole.once = single.map(saved).sum();
         for change in changes(actions).filter(|_| kind == Kind::Loop) {
             if let Effect::Stalls(stage) = change.effect

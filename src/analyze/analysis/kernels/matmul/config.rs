@@ -65,7 +65,13 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
             if kernels.iter().all(|kernel| products.is_known(kernel.op)) {
                 continue;
             }
-            for (op, product) in pass.products(&kernels).into_iter().flatten() {
+            let Some(mut known) = pass.products(&kernels) else {
+                continue;
+            };
+            if pass.logits > 1 && drop_impossible_head(facts, &mut known) {
+                products.in_part.insert(stage.name.clone());
+            }
+            for (op, product) in known {
                 products.set(Layer::Best, op, product);
             }
         }
@@ -133,6 +139,28 @@ fn pass<'a>(
         logits,
         dtype,
     })
+}
+
+/// How many times the rate of every other product of an instance the LM head cannot exceed.
+const IMPOSSIBLE: f64 = 2.0;
+
+/// Removes the LM head from products if it would be faster than the hardware: an evaluation reads the logits of some
+/// positions alone, and nothing says of how many.
+fn drop_impossible_head(facts: &Facts, known: &mut Vec<(OpIndex, Product)>) -> bool {
+    let Some(head) = known.iter().rposition(|(_, product)| product.main) else {
+        return false;
+    };
+    let rate = |(op, product): &(OpIndex, Product)| {
+        let (start, end) = (facts.ops.start[*op as usize], facts.ops.end[*op as usize]);
+        product.shape.flops().0 / end.saturating_sub(start).time().0.max(1.0)
+    };
+    let others = known[..head].iter().filter(|(_, product)| product.main);
+    let most = others.map(rate).fold(0.0, f64::max);
+    let is_impossible = rate(&known[head]) > most * IMPOSSIBLE;
+    if is_impossible {
+        known.truncate(head);
+    }
+    is_impossible
 }
 
 /// Matrix kernels without those of small products next to the model, such as rotary embeddings in single precision.

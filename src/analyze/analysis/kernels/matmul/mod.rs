@@ -16,6 +16,8 @@ pub mod stages;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use rustc_hash::FxHashMap;
 
 use crate::engine::classify::KernelClass;
@@ -77,6 +79,8 @@ pub struct Products {
     by_op: Vec<u32>,
     /// The same by the log alone.
     logged: Vec<u32>,
+    /// Names of stages with logits of a part of the positions.
+    in_part: BTreeSet<String>,
 }
 
 /// Numbers of products by operation.
@@ -114,6 +118,11 @@ impl Products {
     /// What an operation computes by the log alone.
     pub fn logged(&self, op: OpIndex) -> Option<&Product> {
         self.numbered(&self.logged, op)
+    }
+
+    /// Whether a stage computes logits of a part of the positions, of unknown number.
+    pub fn has_logits_in_part(&self, stage: &str) -> bool {
+        self.in_part.contains(stage)
     }
 
     /// Whether anything is known of any operation.

@@ -88,12 +88,19 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let (kind, steps) = (timed.kind, timed.steps);
     let model = session.model.as_ref();
     let work_of = |kind| work(kind, steps, &workload, model, dtype);
+    let products = context.results.matmul();
+    let is_in_part = products.is_ok_and(|products| products.has_logits_in_part(&timed.stage));
+    // Logits of some positions are counted as those of a prefill, which are of the last one: the least that it computes.
+    let work_kind = match kind {
+        StageKind::Forward if is_in_part => StageKind::Prefill,
+        _ => kind,
+    };
     let work = match is_of_engine(context, &timed) {
         true => Err(Unavailable::EngineSteps),
         false if kind == StageKind::Prefill && reads_images(context, &timed) => {
             work_of(kind).and_then(|prefill| Ok(prefill.with_images(&work_of(StageKind::Vision)?)))
         }
-        false => work_of(kind),
+        false => work_of(work_kind),
     };
     let pass = timed
         .profiled

@@ -227,7 +227,7 @@ fn a_loop_of_waits_comes_before_launches() {
 }
 
 /// What the finding of a rule says to do.
-fn action(session: &Session, id: &str) -> String {
+pub(super) fn action(session: &Session, id: &str) -> String {
     with_results(session, |context| {
         let evidence = Evidence::new(context, Catalogue::keys_and_arguments());
         let findings = judge(&evidence).0.findings;
@@ -237,29 +237,31 @@ fn action(session: &Session, id: &str) -> String {
     })
 }
 
-/// A tensor of 8 kB is read once in each step, or three times in the same line.
+/// A tensor of 8 kB is read once in each step, or three times in the same line, each after a kernel or without one.
 #[test]
-fn a_loop_that_reads_tensors_is_batched() {
-    let read = |start: i64| {
+fn a_loop_that_reads_tensors_is_batched_if_it_computes_them() {
+    let read = |start: i64, computes: bool| {
         let us = |from: i64, to: i64| format!("{}us..{}us", start + from, start + to);
+        let launch = format!("launch {} -> axpy {}", us(5, 7), us(8, 9));
         format!(
             "range rooflens:tolist at a.py:7 {}
-             launch {} -> axpy {}
+             {}
              cudaMemcpyAsync {} -> memcpy DtoH pinned 8000B {}
              cudaStreamSynchronize {}\n",
             us(0, 30),
-            us(5, 7),
-            us(8, 9),
+            if computes { launch.as_str() } else { "" },
             us(10, 12),
             us(13, 14),
             us(12, 16),
         )
     };
-    let of = |starts: &[i64]| {
-        let reads: String = starts.iter().map(|start| read(*start)).collect();
+    let of = |starts: &[i64], computes: bool| {
+        let reads: String = starts.iter().map(|start| read(*start, computes)).collect();
         action(&steps(&reads, ""), "sync-bound")
     };
-    let (once, often) = (of(&[200]), of(&[200, 400, 600]));
+    let (once, often) = (of(&[200], true), of(&[200, 400, 600], true));
+    let moved = of(&[200, 400, 600], false);
+    assert!(moved.starts_with("sync_bound.root_action_data"), "{moved}");
     assert!(once.starts_with("sync_bound.root_action_data"), "{once}");
     assert!(often.starts_with("sync_bound.root_action_batch"), "{often}");
 }

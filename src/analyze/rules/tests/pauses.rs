@@ -253,3 +253,28 @@ fn of_the_baseline_only_what_recurs_is_a_cause() {
     let expected = "share=5.00 %, count=10, why=host code, apart=,";
     assert!(said.contains(expected), "{said}");
 }
+
+/// Two of twelve iterations plan attention for a new length for 3000 µs.
+#[test]
+fn stalls_of_plans_have_a_cause() {
+    let mut text = String::new();
+    for step in 0..12 {
+        let time = |from: i64, to: i64| format!("{}us..{}us", step * 5000 + from, step * 5000 + to);
+        let is_new = step == 6 || step == 9;
+        let second = if is_new { 3500 } else { 500 };
+        text += &format!("range forward {}\n", time(0, second + 200));
+        text += &format!("launch {} -> gemm {}\n", time(0, 5), time(10, 480));
+        if is_new {
+            let mark = "range rooflens:new shape forward batch=1 tokens=5 keys=5";
+            text += &format!("{mark} {}\n", time(6, second + 1));
+        }
+        let (launch, runs) = (time(second, second + 5), time(second + 10, second + 110));
+        let attention = "cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma";
+        text += &format!("launch {launch} -> {attention} {runs}\n");
+    }
+    let action = super::named::action(&trace(&text), "host-pauses");
+    assert!(
+        action.starts_with("host_pauses.root_action_plans"),
+        "{action}"
+    );
+}

@@ -324,6 +324,7 @@ mod tests {
 
     use KernelClass::{Attention as A, Gemm as G};
     use rooflens_llm::Decoder;
+    use rooflens_session::Ns;
 
     fn model() -> Llm {
         Decoder {
@@ -355,6 +356,33 @@ mod tests {
             _ => None,
         };
         Some(pass.shapes(mains)?.into_iter().filter_map(gemm).collect())
+    }
+
+    /// Two products of 100 FLOPs in 10 ns; an LM head of 240 FLOPs in 10 ns is 2.4 times as fast, one of 180 is 1.8 times.
+    #[test]
+    fn a_head_that_no_hardware_computes_is_unknown() {
+        let mut facts = Facts::default();
+        facts.ops.start = vec![Ns(0), Ns(10), Ns(20)];
+        facts.ops.end = vec![Ns(10), Ns(20), Ns(30)];
+        let left = |rows_of_head| {
+            let rows = [50, 50, rows_of_head].into_iter();
+            let product = |m| Product {
+                shape: Shape::Gemm(Gemm {
+                    m,
+                    n: 1,
+                    k: 1,
+                    batch: 1,
+                }),
+                operand: "bf16",
+                output: "bf16",
+                source: Source::Model,
+                main: true,
+            };
+            let mut known: Vec<(OpIndex, Product)> = (0..).zip(rows.map(product)).collect();
+            (drop_impossible_head(&facts, &mut known), known.len())
+        };
+        assert_eq!(left(120), (true, 2));
+        assert_eq!(left(90), (false, 3));
     }
 
     #[test]

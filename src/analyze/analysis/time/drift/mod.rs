@@ -67,6 +67,8 @@ pub struct Jump {
     pub before: Time,
     /// Median time from it on.
     pub after: Time,
+    /// Whether the two levels leave at most a fifth of the squared deviations.
+    pub is_clear: bool,
 }
 
 /// What repeats.
@@ -162,7 +164,7 @@ impl Series {
     /// a trend.
     pub fn direction(&self) -> Option<Direction> {
         let (trend, middle, (first, last)) = (self.trend?, self.middle?, self.thirds?);
-        let jump = self.jump.as_ref();
+        let jump = self.jump.as_ref().filter(|jump| jump.is_clear);
         let is_up = jump.is_some_and(|jump| jump.before < jump.after);
         let is_down = jump.is_some_and(|jump| jump.before > jump.after);
         Some(match trend.z {

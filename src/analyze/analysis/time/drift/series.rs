@@ -70,6 +70,9 @@ impl Series {
     }
 }
 
+/// Share of the squared deviations that a clear change of level leaves.
+const UNCLEAR: f64 = 0.2;
+
 /// The change of level between these points, if it leaves less of their squared deviations than the line of least squares.
 fn jump(points: &[(f64, f64)]) -> Option<Jump> {
     let (numbers, times): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
@@ -87,6 +90,7 @@ fn jump(points: &[(f64, f64)]) -> Option<Jump> {
         number: numbers[at] as usize,
         before: Time(median(&times[..at])?),
         after: Time(median(&times[at..])?),
+        is_clear: left <= of_times * UNCLEAR,
     };
     (left < of_line).then_some(jump)
 }

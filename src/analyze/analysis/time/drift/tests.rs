@@ -49,6 +49,19 @@ fn one_change_of_level_is_a_jump_and_a_slope_is_none() {
     assert_eq!(series(&slope, 0, &[]).remove(0).jump, None);
 }
 
+/// 13 of 46, 17 of 75 and 6 of 70: 13 · 23 pairs rise and 17 · 6 fall, at most 197 ÷ √(36 · 35 · 77 ÷ 18) = 2.68 without
+/// ties. The last third is faster than the second.
+#[test]
+fn a_change_of_level_rises_whatever_the_middle_does() {
+    let levels = [(46, 13), (75, 17), (70, 6)].into_iter();
+    let times: Vec<i64> = levels
+        .flat_map(|(time, count)| std::iter::repeat_n(time, count))
+        .collect();
+    let found = series(&times, 0, &[]).remove(0);
+    assert_eq!(found.jump.as_ref().unwrap().number, 13);
+    assert_eq!(found.direction(), Some(Direction::Rises));
+}
+
 /// Thirds of 8 that rise by 1 from 110, from 100 and from 120: 84 pairs rise within thirds, 64 fall from the first to the
 /// second, and 128 rise to the last: 147 ÷ √(24 · 23 · 53 ÷ 18) = 3.6. The second third is the fastest.
 #[test]

@@ -388,9 +388,12 @@ pub(crate) fn loss_of_stage(
     };
     let saved = lost.bound(late, latency, sooner).min(whole);
     let removed = lost.issued / of.max(1) as f64;
-    // An unprofiled time holds what the host does in the range around the operations, too.
+    // An unprofiled time holds what the host does in the range around the operations, where it waits for none.
     let longer = Ratio::of(stage.reference(), stage.time.max(Time(1.0)));
-    let range = (whole * longer).min(whole + evidence.around_operations(stage));
+    let range = match activities.iter().all(|activity| WAITS.contains(activity)) {
+        true => (whole * longer).min(whole + evidence.around_operations(stage)),
+        false => whole,
+    };
     let share = Ratio::of(saved, range.max(whole));
     let mut finding = Finding {
         evidence: vec![idle.evidence(&evidence.context)],

@@ -410,3 +410,28 @@ fn advice_about_copies_is_what_the_figures_leave_to_try() {
     );
     assert!(advice(0.9, 200, 100, 0).contains("exposed_copies.advice_on_gpu"));
 }
+
+/// A kernel waits for pages from 20 to 50 µs, and 590 µs later for one of 1 µs; the CPU touches one 20 µs after the kernel. No
+/// call issues them.
+#[test]
+fn pages_of_managed_memory_belong_to_the_kernel_or_to_the_time_of_the_host() {
+    let mut session = trace(
+        "range step 0..900us
+         launch 0..1 -> axpy 10us..800us
+         cudaMemcpyAsync 2..3 -> memcpy HtoD pinned 20us..25us
+         cudaMemcpyAsync 4..5 -> memcpy HtoD pinned 40us..50us
+         cudaMemcpyAsync 6..7 -> memcpy HtoD pinned 640us..641us
+         cudaMemcpyAsync 8..9 -> memcpy DtoH pinned 820us..830us",
+    );
+    let (to_device, to_host) = (CopyKind::MigrateToDevice, CopyKind::MigrateToHost);
+    session.copies.kind = vec![to_device, to_device, to_device, to_host];
+    session.copies.correlation = vec![None; 4];
+    rooflens_analysis::testing::with_results(&session, |context| {
+        let step = &context.results.transfers().unwrap().places[1];
+        let kernels: Vec<Time> = step.faulting_of_each().map(|(_, time)| time).collect();
+        assert_eq!(kernels, [Time(31e3)]);
+        assert_eq!(step.exposed(Some(to_host)), Time(10e3));
+        let idle = &context.results.idle().unwrap().lines[0];
+        assert_eq!(idle.of(Cause::HostCode), Ns(20_000));
+    });
+}

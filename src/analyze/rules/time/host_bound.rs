@@ -150,8 +150,23 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         }
         _ => draft.cause_if(is_launched),
     };
+    Some(advised(
+        evidence,
+        (stage, idle),
+        draft,
+        [code, system, off_cpu],
+    ))
+}
+
+/// The draft with advice on what most of this time is: code, calls of the system, or time on no CPU.
+fn advised(
+    evidence: &Evidence<'_>,
+    (stage, idle): (&StageLine, &StageIdle),
+    draft: Draft,
+    [code, system, off_cpu]: [Time; 3],
+) -> Draft {
     let is_training = workload(stage.kind) == Workload::Training;
-    Some(if system > code.max(off_cpu) {
+    if system > code.max(off_cpu) {
         draft.advice(if is_training {
             "advice_system"
         } else {
@@ -161,7 +176,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
         draft.advice("advice_off_cpu")
     } else {
         draft.advice(advice(evidence, stage, idle))
-    })
+    }
 }
 
 /// What to capture next: a bundle with samples names the code already, if they are enough.

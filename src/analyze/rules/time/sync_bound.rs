@@ -144,37 +144,65 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         name = name,
     };
     let draft = Draft::new(loss.finding, arguments);
-    match wait {
-        Some(Wait::Mask) => draft
+    let kind = match wait {
+        Some(Wait::Mask) => Kind::Wait(Wait::Mask),
+        Some(Wait::Size) => Kind::Wait(Wait::Size),
+        _ if launches => Kind::Launches,
+        Some(Wait::Data) if moves_data => Kind::Moves,
+        Some(Wait::Data) if is_batchable(evidence, idle) => Kind::Batch,
+        Some(wait) => Kind::Wait(wait),
+        None if marks_calls(evidence, stage) => Kind::Operators,
+        None => Kind::Wait(Wait::All),
+    };
+    advised(draft, kind)
+}
+
+/// What to do about waits.
+enum Kind {
+    /// One of a kind.
+    Wait(Wait),
+    /// A loop of launches and reads.
+    Launches,
+    /// A loop that copies data, and works on it on the CPU.
+    Moves,
+    /// A loop over elements.
+    Batch,
+    /// Waits within operators.
+    Operators,
+}
+
+fn advised(draft: Draft, kind: Kind) -> Draft {
+    match kind {
+        Kind::Wait(Wait::Mask) => draft
             .root("root_cause_mask", "root_action_mask")
             .advice("advice_size"),
-        Some(Wait::Size) => draft
+        Kind::Wait(Wait::Size) => draft
             .root("root_cause_size", "root_action_size")
             .advice("advice_size"),
-        _ if launches => draft
+        Kind::Launches => draft
             .root("root_cause_launches", "root_action_launches")
             .only_if("root_if_launches")
             .basis("basis_launches")
             .advice("advice_launches"),
-        Some(Wait::Value) => draft
+        Kind::Wait(Wait::Value) => draft
             .root("root_cause_value", "root_action_value")
             .advice("advice_value"),
-        Some(Wait::Data) if moves_data => draft
+        Kind::Moves => draft
             .root("root_cause_data", "root_action_data")
             .basis("basis_data")
             .advice("advice_data"),
-        Some(Wait::Data) if is_batchable(evidence, idle) => draft
+        Kind::Batch => draft
             .root("root_cause_batch", "root_action_batch")
             .only_if("root_if_batch")
             .advice("advice_batch"),
-        Some(Wait::Data) => draft
+        Kind::Wait(Wait::Data) => draft
             .root("root_cause_data", "root_action_data")
             .advice("advice_data"),
-        None if marks_calls(evidence, stage) => draft
+        Kind::Operators => draft
             .root("root_cause_operators", "root_action_operators")
             .only_if("root_if_operators")
             .advice("advice_operators"),
-        Some(Wait::All) | None => draft,
+        Kind::Wait(Wait::All) => draft,
     }
 }
 

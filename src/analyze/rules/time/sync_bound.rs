@@ -158,6 +158,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
 }
 
 /// What to do about waits.
+#[derive(Clone, Copy)]
 enum Kind {
     /// One of a kind.
     Wait(Wait),

@@ -135,7 +135,9 @@ fn halve_longest_table(page: &mut Page) -> bool {
     };
     let left = table.rows.len() / 2;
     table.height = table.height * (left as f64 / table.rows.len() as f64);
-    table.keep(left, words!(page, "page.more_rows", file = table.dataset));
+    let rows = left.to_string();
+    let note = words!(page, "page.first_rows", rows = rows, file = table.dataset);
+    table.keep(left, note);
     true
 }
 

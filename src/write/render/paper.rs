@@ -114,7 +114,9 @@ impl Paper {
         }
         let kept = self.take(lengths);
         if kept < table.rows.len() {
-            table.keep(kept, words!(self, "page.more_rows", file = table.dataset));
+            let rows = kept.to_string();
+            let note = words!(self, "page.first_rows", rows = rows, file = table.dataset);
+            table.keep(kept, note);
         }
     }
 
@@ -284,7 +286,10 @@ mod tests {
         let Block::Table(table) = &blocks[0] else {
             panic!("{blocks:?}")
         };
-        let note = Catalogue::english().line("page.more_rows", &[("file", "kernels".into())]);
+        let note = Catalogue::english().line(
+            "page.first_rows",
+            &[("rows", "2439".into()), ("file", "kernels".into())],
+        );
         assert_eq!((table.rows.len(), &table.note), (2439, &Some(note)));
         let Block::Facts(kept) = &blocks[1] else {
             panic!("{blocks:?}")

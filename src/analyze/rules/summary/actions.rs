@@ -638,15 +638,15 @@ pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> Strin
     if let ("between-stages" | "exposed-copies", Some(root)) = (finding.id, &finding.root) {
         return root.cause.clone();
     }
-    if let (pauses::RULE, Effect::Stalls(stage)) = (finding.id, action.effect)
-        && pauses::are_in_first(evidence, stage)
-    {
-        return words!(evidence, "host_pauses.cause_first");
-    }
     if let (pauses::RULE | SYNCHRONIZING, Some(root)) = (finding.id, &finding.root)
         && root.cause.chars().count() <= TITLE
     {
         return root.cause.clone();
+    }
+    if let (pauses::RULE, Effect::Stalls(stage)) = (finding.id, action.effect)
+        && pauses::are_in_first(evidence, stage)
+    {
+        return words!(evidence, "host_pauses.cause_first");
     }
     let stage = finding.scope.stage.as_deref();
     match (finding.id, stage) {

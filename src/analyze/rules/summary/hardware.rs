@@ -61,13 +61,11 @@ pub(super) fn faster_gpus(
         // The CPU launches shorter kernels no sooner.
         let without_launches = (stage.alone() - issuing).max(Time::ZERO);
         let work = (stage.work() * rest).min(beyond_host);
-        if without_launches < work
-            && let Some(span) = evidence.launching(stage)
-        {
+        if without_launches < work {
             launching.push(words!(
                 evidence,
                 "summary.launching",
-                span = span,
+                time = issuing,
                 stage = name
             ));
         }
@@ -154,7 +152,10 @@ fn small_grids(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
         let mut causes = limit.causes.iter();
         let class = limit.kernel.map(|kernel| identities[kernel.index()].class);
         let is_matrix_work = class.is_some_and(KernelClass::is_matrix_work);
-        causes.any(|cause| cause.reason == Reason::SmallGrid) || limit.is_small() && !is_matrix_work
+        let is_small = causes.any(|cause| cause.reason == Reason::SmallGrid)
+            || limit.is_small() && !is_matrix_work;
+        // Collectives are communication.
+        is_small && class != Some(KernelClass::Communication)
     };
     let small = limits.kernels.iter().filter(is_small);
     let time: Ns = small.map(|kernel| kernel.now).sum();

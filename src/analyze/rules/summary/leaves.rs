@@ -28,6 +28,9 @@ const NOTABLE: Ratio = Ratio(0.25);
 /// The same from which on a report is about what bounds it.
 const MOSTLY: Ratio = Ratio(0.5);
 
+/// Rules about kernels that are no products.
+const OF_OTHERS: [&str; 2] = [FUSIBLE, "optimizer-loop"];
+
 /// A leaf of the account, summed over GPUs and ranks.
 pub(super) struct Leaf {
     stage: String,
@@ -345,7 +348,7 @@ impl Leaf {
         let mut savings = about_stage.filter_map(|finding| Some((finding, finding.gain.as_ref()?)));
         let found = savings.find(|(finding, gain)| {
             let is_of_kind = self.is_busy() || gain.kind != GainKind::Work;
-            let is_other = finding.id == FUSIBLE && self.is_matrix_work(evidence);
+            let is_other = OF_OTHERS.contains(&finding.id) && self.is_matrix_work(evidence);
             is_of_kind && !is_other && self.is_saved(evidence, &finding.parts, gain)
         });
         if let Some((finding, gain)) = found {

@@ -76,7 +76,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Draft {
         stage = Inline::strong(&stage.label),
         time = pauses.captured(),
         count = stage.counted,
-        first = pauses::are_in_first(evidence, stage).then_some(""),
+        first = (known.is_none() && pauses::are_in_first(evidence, stage)).then_some(""),
         typical = typical,
         longest = Quantity::ns(pauses.longest),
         ended = ended.map(|ended| ended.words),

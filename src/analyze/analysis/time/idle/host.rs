@@ -17,10 +17,17 @@ struct Issue {
     call: ApiCallId,
 }
 
-/// Time in which the host works from the first call to the last one that issues these operations. Before each call the
-/// thread that makes it counts. Threads that issue work at the same time work at the same time, too: the sum is at most
-/// that of one thread, whatever it waits for between its calls.
-pub(super) fn work(calls: &Calls<'_>, ops: &Ops, rows: &[OpIndex]) -> Ns {
+/// How long the host works from the first call to the last one that issues some operations.
+pub(super) struct Work {
+    /// In the order of the calls: before each call the thread that makes it counts.
+    pub(super) in_order: Ns,
+    /// The least: threads may work at the same time, then it is at most the work of one thread, whatever that waits for
+    /// between its calls.
+    pub(super) least: Ns,
+}
+
+/// The work of the host on these operations.
+pub(super) fn work(calls: &Calls<'_>, ops: &Ops, rows: &[OpIndex]) -> Work {
     let thread = |issue: &Issue| calls.session.api_calls.thread[issue.call.index()];
     let mut issues = Vec::new();
     for call in rows.iter().filter_map(|op| ops.api_call[*op as usize]) {
@@ -32,18 +39,19 @@ pub(super) fn work(calls: &Calls<'_>, ops: &Ops, rows: &[OpIndex]) -> Ns {
     let mut threads: Vec<ThreadId> = issues.iter().map(thread).collect();
     threads.sort_unstable();
     threads.dedup();
-    let all = between(calls, issues.iter());
+    let in_order = between(calls, issues.iter());
     let of_thread = |own: &ThreadId| {
         let issues = issues.iter().filter(|issue| thread(issue) == *own);
         between(calls, issues)
     };
-    match threads[..] {
-        [_] => all,
+    let least = match threads[..] {
+        [_] => in_order,
         _ => {
             let longest = threads.iter().map(of_thread).max();
-            all.min(longest.unwrap_or_default())
+            in_order.min(longest.unwrap_or_default())
         }
-    }
+    };
+    Work { in_order, least }
 }
 
 /// Work from the first to the last of these calls.

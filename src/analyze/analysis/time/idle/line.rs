@@ -284,9 +284,10 @@ impl StageIdle {
             parts.causes.add(Cause::OtherWork, other_work);
             self.gaps[Cause::OtherWork as usize].add(other_work);
         }
-        parts.host = host::work(&inputs.calls, ops, &instance.ops);
+        let host = host::work(&inputs.calls, ops, &instance.ops);
+        parts.host = host.least;
         self.launches
-            .add(context, &inputs.calls, &gpu_ops, &intervals, parts.host);
+            .add(context, &inputs.calls, &gpu_ops, &intervals, host.in_order);
         parts
     }
 

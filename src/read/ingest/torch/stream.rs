@@ -103,7 +103,10 @@ pub(super) fn read(
     let (spare, spares) = channel();
     thread::scope(|scope| {
         let splitter = Splitter::new(reader, cutting, block, spares);
-        let splitter = scope.spawn(move || splitter.run(&blocks));
+        // A thread fails where memory for its stack does.
+        let splitter = thread::Builder::new()
+            .spawn_scoped(scope, move || splitter.run(&blocks))
+            .map_err(|error| Refusal::Io(io::Error::new(io::ErrorKind::OutOfMemory, error)))?;
         let rows = parse_all(&received, batch, cutting, &spare, room);
         // A reader whose blocks nobody takes stops.
         drop(received);

@@ -67,7 +67,7 @@ pub struct Jump {
     pub before: Time,
     /// Median time from it on.
     pub after: Time,
-    /// Whether the two levels leave at most a fifth of the squared deviations.
+    /// Whether it is at least three standard deviations of the times at their level.
     pub is_clear: bool,
 }
 

@@ -70,8 +70,9 @@ impl Series {
     }
 }
 
-/// Share of the squared deviations that a clear change of level leaves.
-const UNCLEAR: f64 = 0.2;
+/// Median absolute deviations from the medians of both levels that a clear change is at least: three standard deviations of
+/// a normal distribution. One long instance makes no change unclear.
+const CLEAR: f64 = 3.0 * 1.4826;
 
 /// The change of level between these points, if it leaves less of their squared deviations than the line of least squares.
 fn jump(points: &[(f64, f64)]) -> Option<Jump> {
@@ -86,11 +87,17 @@ fn jump(points: &[(f64, f64)]) -> Option<Jump> {
         of_both += number * time;
     }
     let of_line = of_times - of_both * of_both / of_numbers;
+    let (before, after) = (median(&times[..at])?, median(&times[at..])?);
+    let deviation = |(place, time): (usize, &f64)| {
+        let level = if place < at { before } else { after };
+        (time - level).abs()
+    };
+    let deviations: Vec<f64> = times.iter().enumerate().map(deviation).collect();
     let jump = Jump {
         number: numbers[at] as usize,
-        before: Time(median(&times[..at])?),
-        after: Time(median(&times[at..])?),
-        is_clear: left <= of_times * UNCLEAR,
+        before: Time(before),
+        after: Time(after),
+        is_clear: (after - before).abs() >= median(&deviations)? * CLEAR,
     };
     (left < of_line).then_some(jump)
 }

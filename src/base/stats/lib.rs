@@ -22,7 +22,7 @@ pub use shift::{Shift, false_discovery_rates};
 pub const OUTLIER_Z: f64 = 3.5;
 
 /// Consistency factors of the same source: the expected absolute deviations of a normal distribution.
-const MAD_FACTOR: f64 = 0.6745;
+pub const MAD_FACTOR: f64 = 0.6745;
 const MEAN_DEVIATION_FACTOR: f64 = 1.253_314;
 
 /// Values that the first one is compared with at least. Two are equally far from their median, whatever they are, and

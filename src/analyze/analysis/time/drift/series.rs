@@ -14,7 +14,8 @@ use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WARMUP_Z;
 use rooflens_session::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
 use rooflens_stats::{
-    OUTLIER_Z, alike, change_point, mean, median, modified_z_of_first, modified_z_of_groups,
+    MAD_FACTOR, OUTLIER_Z, alike, change_point, mean, median, modified_z_of_first,
+    modified_z_of_groups,
 };
 use rooflens_units::{Ratio, Time};
 
@@ -70,9 +71,9 @@ impl Series {
     }
 }
 
-/// Median absolute deviations from the medians of both levels that a clear change is at least: three standard deviations of
-/// a normal distribution. One long instance makes no change unclear.
-const CLEAR: f64 = 3.0 * 1.4826;
+/// Standard deviations that a clear change of level is at least, by the median absolute deviation from the medians of both
+/// levels. One long instance makes no change unclear.
+const CLEAR: f64 = 3.0;
 
 /// The change of level between these points, if it leaves less of their squared deviations than the line of least squares.
 fn jump(points: &[(f64, f64)]) -> Option<Jump> {
@@ -97,7 +98,7 @@ fn jump(points: &[(f64, f64)]) -> Option<Jump> {
         number: numbers[at] as usize,
         before: Time(before),
         after: Time(after),
-        is_clear: (after - before).abs() >= median(&deviations)? * CLEAR,
+        is_clear: (after - before).abs() * MAD_FACTOR >= median(&deviations)? * CLEAR,
     };
     (left < of_line).then_some(jump)
 }

@@ -344,19 +344,15 @@ fn by_plans(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Opti
         count = Quantity::count(lost.windows as u64),
         time = lost.idle,
     );
-    let (cause, action) = match known::plans_attention(evidence, stage) {
-        true if stage.is_decode() => (
-            words!(evidence, "host_pauses.root_cause_plans"),
-            words!(evidence, "host_pauses.root_action_cudnn"),
-        ),
-        true => (
-            words!(evidence, "host_pauses.root_cause_plans"),
-            words!(evidence, "host_pauses.root_action_plans"),
-        ),
-        false => (
-            words!(evidence, "host_pauses.root_cause_shapes"),
-            words!(evidence, "host_pauses.root_action_shapes"),
-        ),
+    let plans_attention = known::plans_attention(evidence, stage);
+    let cause = match plans_attention {
+        true => words!(evidence, "host_pauses.root_cause_plans"),
+        false => words!(evidence, "host_pauses.root_cause_shapes"),
+    };
+    let action = match (plans_attention, stage.is_decode()) {
+        (true, true) => words!(evidence, "host_pauses.root_action_cudnn"),
+        (true, false) => words!(evidence, "host_pauses.root_action_plans"),
+        (false, _) => words!(evidence, "host_pauses.root_action_shapes"),
     };
     let root = Root {
         cause,

@@ -102,9 +102,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     }
     let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
     loss.finding.is_wait = is_wait;
-    let moves_data = wait == Some(Wait::Data)
-        && is_batchable(evidence, idle)
-        && !computes_between_reads(evidence, stage);
+    let is_loop_of_data = wait == Some(Wait::Data) && is_batchable(evidence, idle);
+    let moves_data = is_loop_of_data && !computes_between_reads(evidence, stage);
     if launches || moves_data {
         let others = idle_without_waits(evidence, stage);
         bound_loop(
@@ -145,11 +144,10 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     };
     let draft = Draft::new(loss.finding, arguments);
     let kind = match wait {
-        Some(Wait::Mask) => Kind::Wait(Wait::Mask),
-        Some(Wait::Size) => Kind::Wait(Wait::Size),
+        Some(wait @ (Wait::Mask | Wait::Size)) => Kind::Wait(wait),
         _ if launches => Kind::Launches,
-        Some(Wait::Data) if moves_data => Kind::Moves,
-        Some(Wait::Data) if is_batchable(evidence, idle) => Kind::Batch,
+        _ if moves_data => Kind::Moves,
+        _ if is_loop_of_data => Kind::Batch,
         Some(wait) => Kind::Wait(wait),
         None if marks_calls(evidence, stage) => Kind::Operators,
         None => Kind::Wait(Wait::All),
@@ -300,11 +298,9 @@ fn computes_between_reads(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let instances = summary.flat_map(|summary| summary.counted_instances(evidence.facts));
     let (mut pairs, mut computing) = (0_usize, 0_usize);
     for instance in instances {
-        let mut of_instance: Vec<usize> = instance.ops.iter().map(|op| *op as usize).collect();
-        of_instance.sort_by_key(|op| ops.start[*op]);
         let (mut has_read, mut computes) = (false, false);
-        for op in of_instance {
-            match ops.source[op] {
+        for op in &instance.ops {
+            match ops.source[*op as usize] {
                 OpSource::Copy(copy) if copies.kind[copy.index()] == CopyKind::DeviceToHost => {
                     pairs += usize::from(has_read);
                     computing += usize::from(has_read && computes);

@@ -98,8 +98,12 @@ impl Baseline {
                 .output_tokens
                 .map(|tokens| Count(tokens as f64))
         };
+        // A range of one step is one in the timeline, too.
+        let timed = series.steps.filter(|steps| *steps == 1);
         let steps = match kind {
-            StageKind::Decode => steps.or_else(stated),
+            StageKind::Decode => steps
+                .or(timed.map(|steps| Count(steps as f64)))
+                .or_else(stated),
             _ => steps,
         };
         let time = match kind {

@@ -355,14 +355,16 @@ fn ranges(evidence: &Evidence<'_>, line: &StageLine) -> u64 {
 }
 
 /// Iterations of a stage for each prefill of the run; none where only some requests have it. One decode where its range
-/// holds steps.
+/// holds several steps.
 fn per_prefill(
     evidence: &Evidence<'_>,
     prefills: u64,
     (stage, series): (&StageLine, &Series),
 ) -> Option<u64> {
     let is_decode = stage.kind == StageKind::Decode;
-    if is_decode && (stage.steps.is_some() || series.steps.is_some()) {
+    let is_loop = |steps: f64| steps > 1.0;
+    let unprofiled = series.steps.map(|steps| steps as f64);
+    if is_decode && (stage.steps.map(|steps| steps.0).or(unprofiled)).is_some_and(is_loop) {
         return Some(1);
     }
     let count = ranges(evidence, stage);
@@ -462,7 +464,10 @@ impl<'a> Request<'a> {
     /// Its stages, and how many iterations of each it is.
     pub(super) fn stages(&self) -> Vec<(&'a StageLine, f64)> {
         let times = |timed: Timed<'a>| match (timed.stage.steps, timed.series.steps) {
-            (Some(steps), Some(unprofiled)) => (timed.stage, unprofiled as f64 / steps.0),
+            (Some(steps), Some(unprofiled)) => {
+                let loops = unprofiled as f64 / steps.0;
+                (timed.stage, loops * timed.repeats as f64)
+            }
             _ => (timed.stage, timed.repeats as f64),
         };
         self.timed.iter().copied().map(times).collect()
@@ -472,8 +477,9 @@ impl<'a> Request<'a> {
     pub(super) fn steps(&self) -> Option<u64> {
         let mut stages = self.timed.iter();
         let decode = stages.find(|timed| timed.stage.kind == StageKind::Decode)?;
-        let ranges = Some(decode.repeats).filter(|repeats| *repeats > 1);
-        decode.series.steps.or(ranges)
+        let of_range = decode.series.steps;
+        let is_counted = of_range.is_some() || decode.repeats > 1;
+        is_counted.then(|| of_range.unwrap_or(1) * decode.repeats)
     }
 
     /// Whether an action removes what the first one has more: stalls of another stage are not its own.

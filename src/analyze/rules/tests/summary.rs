@@ -533,6 +533,11 @@ fn each_range_of_decode_counts_in_a_request() {
     session.timings.duration[1] = Ns(1_000_000);
     let with_repeats = tiles(&mut session, &[3_000_000]);
     assert_eq!(with_repeats, ["4800000", "6900000"]);
+    // Each range is one step, whatever the workload makes in a request.
+    session.timings.steps[1..].fill(Some(1));
+    session.workload.output_tokens = Some(16);
+    let of_steps = tiles(&mut session, &[3_000_000]);
+    assert_eq!(of_steps, with_repeats);
 }
 
 /// Of 1000 ns, kernels that can be fused take 400: chains of a normalization are 220 of them, and 10 of idle time go with

@@ -10,7 +10,7 @@ use super::{
     Attention, Gemm, Layer, Matrix, Product, Products, Shape, Source, innermost_first, positions,
 };
 use crate::engine::classify::KernelClass;
-use crate::engine::facts::{Facts, OpIndex};
+use crate::engine::facts::{Facts, OpIndex, Sizes};
 use crate::engine::stage_names::is_of_engine;
 use rooflens_llm::Outline;
 use rooflens_session::{KernelId, Llm, Session};
@@ -58,7 +58,8 @@ pub(super) fn find(session: &Session, facts: &Facts, matrix: &Matrix, products: 
         let name = session.pass_name(stage.pass);
         let workload = session.workload.for_pass(name);
         for instance in stage.instances.clone() {
-            let Some(pass) = pass(kind, positions[instance], &workload, model) else {
+            let sizes = facts.instances[instance].sizes;
+            let Some(pass) = pass(kind, sizes, positions[instance], &workload, model) else {
                 break;
             };
             let kernels = kernels(session, facts, matrix, instance);
@@ -103,8 +104,10 @@ pub fn unsized_parts(model: &Llm) -> Vec<String> {
     routed.into_iter().chain(latent).chain(hybrid).collect()
 }
 
+/// What an instance does, by the sizes of its calls of the model where they are recorded, else by those of the workload.
 fn pass<'a>(
     kind: StageKind,
+    sizes: Sizes,
     position: Option<u32>,
     workload: &Workload,
     model: &'a Llm,
@@ -112,7 +115,8 @@ fn pass<'a>(
     if workload.model_parallel.unwrap_or(1) > 1 {
         return None;
     }
-    let (batch, prompt) = (workload.batch?, workload.prompt_tokens?);
+    let batch = sizes.batch.or(workload.batch)?;
+    let prompt = sizes.tokens.or(workload.prompt_tokens)?;
     let dtype = workload
         .dtype
         .as_deref()
@@ -124,12 +128,15 @@ fn pass<'a>(
     let (new, past, logits) = match kind {
         StageKind::Prefill => (prompt, Some(0), 1),
         StageKind::Forward => (prompt, Some(0), prompt),
-        StageKind::DecodeStep => (
-            1,
-            position.map(|step| prompt.saturating_add(u64::from(step))),
-            1,
-        ),
+        StageKind::DecodeStep => {
+            let keys = |step| Some(workload.prompt_tokens?.saturating_add(u64::from(step)));
+            (1, position.and_then(keys), 1)
+        }
         _ => return None,
+    };
+    let (new, past) = match sizes.tokens.zip(sizes.keys) {
+        Some((tokens, keys)) => (tokens, keys.checked_sub(tokens)),
+        None => (new, past),
     };
     Some(Pass {
         model,
@@ -383,6 +390,34 @@ mod tests {
         };
         assert_eq!(left(120), (true, 2));
         assert_eq!(left(90), (false, 3));
+    }
+
+    /// The workload has prompts of 256 tokens: a call with one token and 258 keys is a step, of which 257 keys are cached.
+    #[test]
+    fn recorded_calls_come_before_the_workload() {
+        let model = model();
+        let workload = Workload {
+            batch: Some(24),
+            prompt_tokens: Some(256),
+            dtype: Some("bf16".to_owned()),
+            ..Workload::default()
+        };
+        let of = |kind, sizes, position| {
+            let pass = pass(kind, sizes, position, &workload, &model).unwrap();
+            (pass.batch, pass.new, pass.past)
+        };
+        let step = Sizes {
+            batch: Some(8),
+            tokens: Some(1),
+            keys: Some(258),
+        };
+        assert_eq!(of(StageKind::Forward, step, None), (8, 1, Some(257)));
+        let unknown = Sizes::default();
+        assert_eq!(of(StageKind::Forward, unknown, None), (24, 256, Some(0)));
+        assert_eq!(
+            of(StageKind::DecodeStep, unknown, Some(2)),
+            (24, 1, Some(258))
+        );
     }
 
     #[test]

@@ -51,6 +51,12 @@ pub struct Workload {
     /// Activations are recomputed in the backward pass (training).
     #[serde(default)]
     pub recomputation: Option<bool>,
+    /// Share of the matrix parameters that training updates; 1 if absent, less with frozen weights (LoRA).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_gradients: Option<f64>,
+    /// Share of the matrix parameters that gradients pass through to those; 1 if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_gradients: Option<f64>,
     /// How ranges become stages. Absent: the built-in names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageRule>,

@@ -28,6 +28,7 @@ pub(super) fn write(
         Mode::Training => "training",
     });
     let number = |value: Option<u64>| value.map(|value| value.to_string());
+    let share = |value: Option<f64>| value.map(|value| format!("{value:?}"));
     for (key, value) in [
         ("mode", mode.map(quoted)),
         ("dtype", sizes.dtype.map(quoted)),
@@ -41,6 +42,8 @@ pub(super) fn write(
             "recomputation",
             sizes.recomputation.map(|value| value.to_string()),
         ),
+        ("weight_gradients", share(sizes.weight_gradients)),
+        ("input_gradients", share(sizes.input_gradients)),
     ] {
         keys.extend(value.map(|value| (key, value)));
     }

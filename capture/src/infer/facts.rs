@@ -41,6 +41,7 @@ pub(super) struct Model {
     /// Quantized layers and weights by package and class.
     pub(super) layers: BTreeMap<String, u64>,
     pub(super) recomputes: bool,
+    pub(super) gradients: Option<Gradients>,
     pub(super) attention: Option<String>,
     /// Devices that the layers of one model lie on.
     pub(super) devices: Option<u64>,
@@ -51,6 +52,15 @@ pub(super) struct Model {
     pub(super) calls: Vec<Call>,
     /// Decode steps in a row, and how often there were so many.
     pub(super) decodes: Vec<(u64, u64)>,
+}
+
+/// Shares of the matrix parameters of a model.
+#[derive(Clone, Copy, Debug, Deserialize)]
+pub(super) struct Gradients {
+    /// What training updates.
+    pub(super) weights: f64,
+    /// What gradients pass through to those.
+    pub(super) inputs: f64,
 }
 
 /// Calls of a model with one shape.

@@ -27,6 +27,8 @@ pub(super) struct Sizes {
     pub(super) output_tokens: Option<u64>,
     pub(super) model_parallel: Option<u64>,
     pub(super) recomputation: Option<bool>,
+    pub(super) weight_gradients: Option<f64>,
+    pub(super) input_gradients: Option<f64>,
     /// What could not be said, for people.
     pub(super) remarks: Vec<String>,
 }
@@ -61,6 +63,9 @@ pub(super) fn of(notes: &Notes) -> Sizes {
         false if called("prefill") => "prefill",
         false => "forward",
     };
+    let frozen = model
+        .gradients
+        .filter(|gradients| trains && gradients.weights < 1.0);
     let mut sizes = Sizes {
         mode: (!model.calls.is_empty()).then_some(if trains {
             Mode::Training
@@ -70,6 +75,8 @@ pub(super) fn of(notes: &Notes) -> Sizes {
         dtype: dtype(model),
         model_parallel: model_parallel(notes, Some(model)),
         recomputation: (trains && model.recomputes).then_some(true),
+        weight_gradients: frozen.map(|gradients| gradients.weights),
+        input_gradients: frozen.map(|gradients| gradients.inputs),
         ..Sizes::default()
     };
     let own = || model.calls.iter().filter(|call| call.phase == phase);
@@ -262,6 +269,20 @@ mod tests {
         assert_eq!(of(&notes(engine)).model_parallel, Some(4));
         let alone = r#"{"parallel": {"meshes": [{"names": ["dp"], "shape": [8]}], "ddp": 1}}"#;
         assert_eq!(of(&notes(alone)).model_parallel, None);
+    }
+
+    #[test]
+    fn frozen_weights_of_training_are_shares() {
+        let with = |optimizers: &str| {
+            let model = r#"{"parameters": {"bfloat16": 9}, "gradients": {"weights": 0.25, "inputs": 0.75},
+                "calls": [{"phase": "train", "batch": 8, "tokens": 100, "count": 3}]}"#;
+            let sizes = of(&notes(&format!(
+                r#"{{"optimizers": {optimizers}, "models": [{model}]}}"#
+            )));
+            (sizes.weight_gradients, sizes.input_gradients)
+        };
+        assert_eq!(with(r#"{"AdamW": 3}"#), (Some(0.25), Some(0.75)));
+        assert_eq!(with("{}"), (None, None));
     }
 
     #[test]

@@ -197,6 +197,7 @@ impl Made {
             passes: 1,
             model_parallel: 1,
             images: None,
+            trained: None,
         };
         let (flops, bytes) = (Flops(mfu), Some(Bytes(mbu)));
         // As much as a stage needs at the peak.

@@ -79,6 +79,7 @@ pub(super) fn formula(context: &Context<'_>, formula: &Formula) -> String {
         passes,
         model_parallel,
         images,
+        trained,
     } = *formula;
     let (batch, prompt, passes) = (batch.to_string(), prompt.to_string(), passes.to_string());
     let work = match kind {
@@ -139,6 +140,7 @@ pub(super) fn formula(context: &Context<'_>, formula: &Formula) -> String {
         context,
         "utilization.formula.shared",
         work = work,
+        trained = trained,
         gpus = gpus
     )
 }

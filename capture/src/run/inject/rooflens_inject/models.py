@@ -288,15 +288,25 @@ def autocast():
     return None
 
 
+def gradients(module):
+    """Shares of the matrix parameters that training updates, and that gradients of inputs pass through to those."""
+    layers = [layer for layer in module.modules() if not isinstance(layer, _torch.nn.Embedding)]
+    matrices = [matrix for layer in layers for matrix in layer.parameters(recurse=False) if matrix.dim() > 1]
+    sizes = [matrix.numel() for matrix in matrices]
+    is_trained = [matrix.requires_grad for matrix in matrices]
+    weights = sum(size for size, trained in zip(sizes, is_trained) if trained)
+    inputs = sum(sizes[is_trained.index(True):])
+    return {"weights": weights / sum(sizes), "inputs": inputs / sum(sizes)}
+
+
 def describe(module):
     """What a model is: its config, its parameters by type, how its weights are kept."""
     config = getattr(module, "config", None)
-    found = {"class": type(module).__name__, "parameters": {}, "trainable": 0, "layers": {}, "recomputes": False}
+    found = {"class": type(module).__name__, "parameters": {}, "layers": {}, "recomputes": False}
     sizes = collections.Counter()
     kinds = collections.Counter()
     for parameter in module.parameters():
         sizes[str(parameter.dtype).replace("torch.", "")] += parameter.numel()
-        found["trainable"] += parameter.numel() if parameter.requires_grad else 0
         if type(parameter).__module__.split(".")[0] in QUANTIZED:
             kinds[f"{type(parameter).__module__.split('.')[0]} {type(parameter).__name__}"] += 1
     for layer in module.modules():
@@ -304,6 +314,7 @@ def describe(module):
         if type(layer).__module__.split(".")[0] in QUANTIZED:
             kinds[f"{type(layer).__module__.split('.')[0]} {type(layer).__name__}"] += 1
     found["parameters"], found["layers"] = dict(sizes), dict(kinds)
+    found["gradients"] = loading.quiet(gradients)(module)
     if hasattr(config, "to_dict"):
         found["config"] = config.to_dict()
         # A config that was not saved does not name the class, and so not the head.

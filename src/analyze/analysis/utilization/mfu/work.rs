@@ -4,7 +4,7 @@ use rooflens_schemas::{StageKind, Workload};
 
 use crate::utilization::Unavailable;
 use rooflens_hardware::element_bytes;
-use rooflens_llm::{Convention, Shape, forward, forward_bytes};
+use rooflens_llm::{Convention, Shape, attention, forward, forward_bytes};
 use rooflens_session::Llm;
 use rooflens_units::{Bytes, Count, Flops, Ratio};
 
@@ -49,6 +49,8 @@ pub struct Formula {
     pub model_parallel: u64,
     /// Images of a sequence that a prefill reads, where its ranges contain those of the vision stage.
     pub images: Option<u64>,
+    /// Share of the matrix parameters that training updates, if not all.
+    pub trained: Option<Ratio>,
 }
 
 /// The work of a stage, or what is missing to know it.
@@ -92,13 +94,21 @@ pub(super) fn work(
     };
     let model_parallel = workload.model_parallel.unwrap_or(1).max(1);
     let share = share_of_passes / model_parallel as f64;
-    let flops = |convention| {
-        let flops = shapes
-            .iter()
-            .map(|shape| forward(model, *shape, convention));
-        flops.sum::<Flops>() * (passes * share)
-    };
     let forward_only = passes == 1.0;
+    let trained = Ratio(workload.weight_gradients.unwrap_or(1.0));
+    let reached = Ratio(workload.input_gradients.unwrap_or(1.0));
+    let flops = |convention| {
+        let flops = shapes.iter().map(|shape| {
+            let whole = forward(model, *shape, convention);
+            // The backward pass has as many FLOPs for gradients of inputs and of weights, and both in attention.
+            let mixing = attention(model, *shape, convention);
+            let frozen = (whole - mixing) * (2.0 - reached.0 - trained.0)
+                + mixing * (2.0 * (1.0 - reached.0));
+            let skipped = if forward_only { Flops(0.0) } else { frozen };
+            whole * passes - skipped
+        });
+        flops.sum::<Flops>() * share
+    };
     let element = dtype.and_then(element_bytes).filter(|_| forward_only);
     let bytes = |element| -> Bytes {
         let passes = shapes.iter();
@@ -121,6 +131,7 @@ pub(super) fn work(
             passes: shapes.len(),
             model_parallel,
             images: None,
+            trained: workload.weight_gradients.map(Ratio),
         },
         share: share_of_passes,
         shapes,
@@ -214,6 +225,7 @@ fn vision(
             passes: 1,
             model_parallel,
             images: None,
+            trained: None,
         },
         shapes: Vec::new(),
         share: Ratio::ONE,
@@ -309,6 +321,22 @@ mod tests {
         // 2·8·32 + 2·8·20 + 2·4·2·(4·5/2).
         assert_eq!(forward.flops, Flops(512.0 + 320.0 + 160.0));
         assert_eq!(step.flops, 3.0 * forward.flops);
+    }
+
+    /// Forward 512 + 320 + 160; gradients of inputs and weights for 0.5 + 0.25 of 832; 2 · 0.5 of attention's 160.
+    #[test]
+    fn frozen_weights_need_no_gradients() {
+        let (workload, model) = tiny();
+        let workload = Workload {
+            weight_gradients: Some(0.25),
+            input_gradients: Some(0.5),
+            ..workload
+        };
+        let of = |kind| work(kind, None, &workload, Some(&model), Some("bf16"));
+        let flops = |kind| of(kind).expect("complete").flops;
+        assert_eq!(flops(StageKind::TrainStep), Flops(992.0 + 624.0 + 160.0));
+        assert_eq!(flops(StageKind::Backward), Flops(624.0 + 160.0));
+        assert_eq!(flops(StageKind::Forward), Flops(992.0));
     }
 
     #[test]

@@ -53,6 +53,39 @@ pub fn is_compilation(name: &str) -> bool {
 /// `MakeTitle` of xla/service/gpu/gpu_executable.cc); behind it stand arguments.
 const XLA_MODULE: &str = "hlo_module=";
 
+/// Types whose names end with a size, without it.
+const TYPES: [&str; 9] = [
+    "int", "uint", "float", "bfloat", "fp", "mxfp", "nvfp", "bf", "tf",
+];
+
+/// Whether the number of a word belongs to it: one between letters (`h2d`, `conv2d`), or the size of a type (`uint8`).
+fn is_word(word: &str) -> bool {
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let Some((name, rest)) = word.find(is_digit).map(|place| word.split_at(place)) else {
+        return true;
+    };
+    let after = rest.trim_start_matches(is_digit);
+    match after.is_empty() {
+        true => TYPES.contains(&name.to_ascii_lowercase().as_str()),
+        false => !name.is_empty() && !after.contains(is_digit),
+    }
+}
+
+/// `N` for each number.
+fn without_numbers(word: &str) -> String {
+    let mut out = String::new();
+    let mut in_digits = false;
+    for letter in word.chars() {
+        if !letter.is_ascii_digit() {
+            out.push(letter);
+        } else if !in_digits {
+            out.push('N');
+        }
+        in_digits = letter.is_ascii_digit();
+    }
+    out
+}
+
 /// `iteration 3` is an instance of `iteration N`, `ProfilerStep#12` of `ProfilerStep`, a step marker of JAX
 /// (`train#step_num=3,_r=1#`: name, then arguments, tsl/profiler/lib/traceme_encode.h) of `train`.
 pub fn generic_name(name: &str) -> String {
@@ -69,15 +102,14 @@ pub fn generic_name(name: &str) -> String {
         Some((title, _)) if !title.is_empty() => title,
         _ => name,
     };
+    let short: String = name.trim().chars().take(80).collect();
     let mut out = String::new();
-    let mut in_digits = false;
-    for letter in name.trim().chars().take(80) {
-        if !letter.is_ascii_digit() {
-            out.push(letter);
-        } else if !in_digits {
-            out.push('N');
+    let is_end = |letter: char| !letter.is_alphanumeric();
+    for part in short.split_inclusive(is_end) {
+        match is_word(part.trim_end_matches(is_end)) {
+            true => out.push_str(part),
+            false => out.push_str(&without_numbers(part)),
         }
-        in_digits = letter.is_ascii_digit();
     }
     // Names such as `model.layers.3` are distinguished by their digits; a name that is only digits is not.
     if name.chars().all(|letter| letter.is_ascii_digit()) {
@@ -127,5 +159,19 @@ mod tests {
         let module = "XlaModule:#prefix=jit(f)/jit(main),hlo_module=jit_train_step,program_id=7#";
         assert_eq!(generic_name(module), "jit_train_step");
         assert_eq!(generic_name("## forward ##"), "## forward ##");
+    }
+
+    #[test]
+    fn numbers_of_words_stay() {
+        for (name, generic) in [
+            ("h2d", "h2d"),
+            ("to_uint8", "to_uint8"),
+            ("conv2d 12", "conv2d N"),
+            ("step12", "stepN"),
+            ("b4s512", "bNsN"),
+            ("32x128 tokens=4", "NxN tokens=N"),
+        ] {
+            assert_eq!(generic_name(name), generic);
+        }
     }
 }

@@ -201,14 +201,16 @@ fn model(context: &Context<'_>) -> String {
     let Some(model) = &context.session.model else {
         return String::new();
     };
-    let (layers, hidden) = (model.depth().to_string(), model.hidden.to_string());
-    let family = model.family.as_str();
+    let encoders = model.encoders.iter().map(|encoder| encoder.llm.depth());
+    let encoders = Some(encoders.sum::<u64>()).filter(|layers| *layers > 0);
     words!(
         context,
         "headline.model_sizes",
-        family = family,
-        layers = layers,
-        hidden = hidden
+        family = model.family.as_str(),
+        encoder = encoders.map(|layers| layers.to_string()),
+        layers = model.depth().to_string(),
+        decoder = encoders.map(|_| ""),
+        hidden = model.hidden.to_string()
     )
 }
 

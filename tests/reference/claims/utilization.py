@@ -13,7 +13,7 @@ from parts import details, insert, uncovered
 
 FUSIBLE = ("norm", "elementwise", "gather")
 # Fusing moves no fewer bytes of these, and another layout alone removes the last ones; none is part of a run.
-APART = re.compile(r"FillFunctor|ReduceAdd|indexing_backward_kernel|nchwToNhwc|nhwcToNchw")
+APART = re.compile(r"FillFunctor|ReduceAdd|indexing_backward_kernel|chunk_cat|split_with_sizes|nchwToNhwc|nhwcToNchw")
 SCAN = "kernel_scan_"
 OPTIMIZERS = re.compile(r"multi_tensor_apply|[Aa]dam|fused_optimizer")
 COMPILED = re.compile(r"^triton_")

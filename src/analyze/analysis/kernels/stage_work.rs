@@ -20,12 +20,14 @@ const CLASSES: usize = KernelClass::ALL.len();
 /// Share of the time of a group from which on a class represents it.
 const DOMINANT: Ratio = Ratio(0.95);
 
-/// Parts of the names of kernels of PyTorch that only write, or add rows to others by their index, and of those that cuDNN
-/// launches within a convolution.
-const APART: [&str; 5] = [
+/// Parts of the names of kernels of PyTorch that only write, or add rows to others by their index, of copies for
+/// collectives on shards, and of those that cuDNN launches within a convolution.
+const APART: [&str; 7] = [
     "FillFunctor",
     "ReduceAdd",
     "indexing_backward_kernel",
+    "chunk_cat",
+    "split_with_sizes",
     "nchwToNhwc",
     "nhwcToNchw",
 ];
@@ -49,7 +51,8 @@ pub struct StageWork {
     /// Operations and their time, by class.
     pub classes: [(u64, Ns); CLASSES],
     /// The part of them that no kernel is fused with: fills read nothing that another kernel wrote, what adds rows by
-    /// their index moves as many bytes as before, and conversions within convolutions go with another layout alone.
+    /// their index moves as many bytes as before, a collective reads and writes whole buffers, and conversions within
+    /// convolutions go with another layout alone.
     pub apart: [(u64, Ns); CLASSES],
     /// Time that kernels keep if all consecutive ones that could be fused are, nanoseconds: of each run the shortest on
     /// all of its elements. One kernel for all still reads what the run reads and writes what it leaves.
@@ -282,12 +285,14 @@ mod tests {
              launch 196..197 -> multi_tensor_apply_kernel 197..297
              launch 296..297 -> vectorized_elementwise_kernel<FillFunctor> 297..299
              launch 297..298 -> nchwToNhwcKernel 299..300
+             launch 297..298 -> chunk_cat_cuda_kernel 299..300
              launch 297..298 -> tensor_kernel_scan_outer_dim <<<1,16>>> 300..350",
         );
         with_results(&session, |context| {
             let work = &context.results.stage_work().expect("never missing")[0];
             // 30, 10 and 20 ns; the runs keep 10 and 20 ns, lists of tensors belong to the optimizer, and
-            // a fill, a conversion within a convolution, and a scan of one block have nothing to fuse with.
+            // a fill, a conversion within a convolution, a copy for a collective, and a scan of one block have nothing to
+            // fuse with.
             assert_eq!((work.fusible(), work.kept), (Ns(60), Ns(30)));
             // Of three kernels, one of each run stays.
             assert_eq!((work.runs, work.removable()), (2, 1));

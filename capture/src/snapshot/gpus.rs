@@ -97,6 +97,12 @@ fn gpu_facts(gpu_name: &str, gpu: &Device<'_>) -> Vec<Fact> {
         ),
         fact(
             gpu_name,
+            "power_limit_max_w",
+            gpu.power_management_limit_constraints()
+                .map(|limits| watts(limits.max_limit)),
+        ),
+        fact(
+            gpu_name,
             "ecc",
             gpu.is_ecc_enabled().map(|ecc| on(ecc.currently_enabled)),
         ),

@@ -7,7 +7,9 @@ use crate::evidence::Evidence;
 use crate::imbalances;
 use crate::rule::{Outcome, Rule, Threshold};
 use rooflens_analysis::system::power::reasons::{POWER_CAP, describe, lowers_clock};
-use rooflens_analysis::system::power::samples::{ClockLimit, Device, Sample, folder, power_limit};
+use rooflens_analysis::system::power::samples::{
+    ClockLimit, Device, Sample, folder, maximum_power_limit, power_limit,
+};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Severity};
 use rooflens_schemas::Scope;
 use rooflens_units::{Hertz, Ratio, Time};
@@ -100,6 +102,9 @@ fn draft(
     let below = most
         .zip(power_limit)
         .filter(|(most, limit)| is_power && *most < *limit * NEAR_LIMIT);
+    let maximum = power_limit.filter(|limit| {
+        maximum_power_limit(session, device.index).is_some_and(|maximum| *limit >= maximum)
+    });
     let (most, power_limit) = below.unzip();
     let (with, without) = clocks.unzip();
     let last = last_clock(device, limit.reason).filter(|last| is_lower(*last, with));
@@ -113,6 +118,10 @@ fn draft(
     // What a reader can do about it, by who set the limit.
     let (lever, advice) = match is_power {
         true if below.is_some() => (say!(evidence, "clock_limits.lever_below"), "advice_below"),
+        true if maximum.is_some() => (
+            say!(evidence, "clock_limits.lever_maximum", limit = maximum),
+            "advice_maximum",
+        ),
         true => (say!(evidence, "clock_limits.lever_power"), "advice_power"),
         false => (say!(evidence, "clock_limits.lever"), "advice"),
     };

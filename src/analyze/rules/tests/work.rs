@@ -267,6 +267,16 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     assert_eq!(made([&cap, &cap]).found(rule("clock-limits")).len(), 1);
     let cheap = limit(POWER_CAP, 0.9, 0.5, Some(1.98e9));
     assert_eq!(
+    // Nor can one that is the board's maximum.
+    let of_board = |maximum: &str| {
+        let mut made = of_first(&[limit(POWER_CAP, 0.1, 0.5, Some(1.5e9))]);
+        let session = &mut made.session;
+        session.add_fact("env.json", "gpu 0", "power_limit_w", "700");
+        session.add_fact("env.json", "gpu 0", "power_limit_max_w", maximum);
+        words(&made.one(rule("clock-limits")).statement)
+    };
+    assert!(of_board("700").contains("lever=clock_limits.lever_maximum{limit=700 W}"));
+    assert!(of_board("800").contains("lever=clock_limits.lever_power"));
         of_first(&[cheap]).outcome(rule("clock-limits")),
         Outcome::PASSED
     );

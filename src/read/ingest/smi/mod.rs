@@ -60,6 +60,13 @@ const GPU_FACTS: &[(&str, &[&str])] = &[
             "power_readings/default_power_limit",
         ],
     ),
+    (
+        "maximum power limit",
+        &[
+            "gpu_power_readings/max_power_limit",
+            "power_readings/max_power_limit",
+        ],
+    ),
     ("maximum SM clock", &["max_clocks/sm_clock"]),
     ("maximum memory clock", &["max_clocks/mem_clock"]),
     ("SM clock when asked", &["clocks/sm_clock"]),
@@ -331,7 +338,8 @@ mod tests {
     fn both_layouts_of_power_and_throttle_reasons_are_read() {
         let new = "<nvidia_smi_log><driver_version>580.1</driver_version><gpu id=\"0\">
             <product_name>NVIDIA H200</product_name><serial>123</serial><uuid>GPU-1</uuid>
-            <gpu_power_readings><current_power_limit>700.00 W</current_power_limit></gpu_power_readings>
+            <gpu_power_readings><current_power_limit>700.00 W</current_power_limit>
+            <max_power_limit>700.00 W</max_power_limit></gpu_power_readings>
             <clocks_event_reasons><clocks_event_reason_sw_power_cap>Active</clocks_event_reason_sw_power_cap>
             <clocks_event_reason_gpu_idle>Not Active</clocks_event_reason_gpu_idle></clocks_event_reasons>
             <ecc_mode><current_ecc>N/A</current_ecc></ecc_mode></gpu></nvidia_smi_log>";
@@ -343,17 +351,19 @@ mod tests {
                 "driver: version = 580.1",
                 "gpu 0: name = NVIDIA H200",
                 "gpu 0: power limit = 700.00 W",
+                "gpu 0: maximum power limit = 700.00 W",
                 "gpu 0: throttle reasons when asked = sw_power_cap",
             ]
         );
         let old = "<nvidia_smi_log><gpu><power_readings><enforced_power_limit>300.00 W</enforced_power_limit>
-            </power_readings><clocks_throttle_reasons><clocks_throttle_reason_gpu_idle>Not Active
+            <max_power_limit>350.00 W</max_power_limit></power_readings><clocks_throttle_reasons><clocks_throttle_reason_gpu_idle>Not Active
             </clocks_throttle_reason_gpu_idle></clocks_throttle_reasons></gpu></nvidia_smi_log>";
         let (_, session, _) = import_text(old);
         assert_eq!(
             facts(&session),
             [
                 "gpu 0: power limit = 300.00 W",
+                "gpu 0: maximum power limit = 350.00 W",
                 "gpu 0: throttle reasons when asked = none"
             ]
         );

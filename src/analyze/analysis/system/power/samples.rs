@@ -111,13 +111,27 @@ pub fn folder(session: &Session, artifact: StrId) -> Option<&str> {
         .map(|(folder, _)| folder)
 }
 
+/// Keys of the power limit in force.
+const POWER_LIMIT: [&str; 2] = ["power limit", "power_limit_w"];
+
+/// Keys of the highest limit that the board accepts.
+const MAXIMUM: [&str; 2] = ["maximum power limit", "power_limit_max_w"];
+
 /// The power limit that the environment states for a device.
 pub fn power_limit(session: &Session, device: u32) -> Option<Watts> {
+    stated_power(session, device, POWER_LIMIT)
+}
+
+/// The highest power limit that the environment states for a device.
+pub fn maximum_power_limit(session: &Session, device: u32) -> Option<Watts> {
+    stated_power(session, device, MAXIMUM)
+}
+
+fn stated_power(session: &Session, device: u32, keys: [&str; 2]) -> Option<Watts> {
     let (facts, subject) = (&session.environment, format!("gpu {device}"));
     let watts = |row: usize| {
         let key = session.text(facts.key[row]);
-        let is_own = session.text(facts.subject[row]) == subject
-            && (key == "power limit" || key == "power_limit_w");
+        let is_own = session.text(facts.subject[row]) == subject && keys.contains(&key);
         let value = session.text(facts.value[row]);
         is_own
             .then(|| value.trim_end_matches('W').trim().parse::<f64>().ok())

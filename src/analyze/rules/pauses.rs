@@ -4,15 +4,16 @@
 //! stage that gets faster is said with them.
 
 use rooflens_analysis::engine::baseline::Series;
-use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::between::MANY;
 use rooflens_analysis::time::idle::line::Parts;
+use rooflens_analysis::time::idle::{Activity, Cause};
 use rooflens_document::{Inline, Quantity, Root};
 use rooflens_session::Ns;
 use rooflens_stats::doubtful_first;
 use rooflens_units::{Count, Ratio, Time};
 
 use crate::evidence::Evidence;
+use crate::known::Lost;
 use crate::stage::{Nested, StageLine};
 use crate::trends;
 
@@ -24,6 +25,9 @@ pub(crate) const SHARE: Ratio = Ratio(0.05);
 
 /// Part of such time in the first measured instance from which on it is that of a cold start.
 const IN_FIRST: Ratio = Ratio(0.9);
+
+/// Share of the time of stalls from which on plans are most of it.
+const MOST: Ratio = Ratio(0.5);
 
 /// Instances below which the median one is as likely as not one with pauses.
 pub(crate) const INSTANCES: Count = Count(3.0);
@@ -130,6 +134,14 @@ pub(crate) fn pauses(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Pause
         profiled,
         longest,
     })
+}
+
+/// Time in which the host plans and loads kernels for new shapes, if it is most of the stalls.
+pub(crate) fn plans(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Option<Lost> {
+    let idle = evidence.idle(stage.key())?;
+    let lost = Lost::of_preparation(&idle.sources, &[Activity::KernelPlans, Activity::NewShape]);
+    let are_most = lost.windows > 1 && lost.idle >= pauses.captured() * MOST;
+    are_most.then_some(lost)
 }
 
 impl Pauses {

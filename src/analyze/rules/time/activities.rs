@@ -3,6 +3,7 @@
 use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known::{self, Loss};
+use crate::pauses;
 use crate::rule::{Look, Outcome, Rule};
 use crate::stage::StageLine;
 use rooflens_analysis::time::idle::Activity;
@@ -109,7 +110,11 @@ fn os_waits(evidence: &Evidence<'_>) -> Outcome {
             drafts.extend(of_outcome);
         }
     }
+    let has_calls = evidence
+        .primary
+        .is_some_and(|pass| evidence.session.os_calls.pass.contains(&pass));
     match drafts.is_empty() {
+        true if !has_calls => Outcome::INSUFFICIENT_DATA,
         true => files,
         false => Outcome::Found(drafts),
     }
@@ -172,7 +177,12 @@ fn new_shapes(evidence: &Evidence<'_>) -> Outcome {
         }
         let whole = idle.pool.time.time();
         let Some(preparation) = known::preparation(evidence, stage) else {
-            return Look::Passed;
+            let pauses = pauses::pauses(evidence, stage);
+            let plans = pauses.and_then(|pauses| pauses::plans(evidence, stage, &pauses));
+            return match plans {
+                Some(_) => Look::suppressed_by(evidence, pauses::RULE),
+                None => Look::Passed,
+            };
         };
         let (lost, activities) = match preparation.attention {
             Some(attention) => (attention, &ATTENTION[..]),

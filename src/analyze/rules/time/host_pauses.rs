@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use crate::draft::Draft;
 use crate::evidence::Evidence;
-use crate::known::{self, Lost};
+use crate::known;
 use crate::pauses::{self, INSTANCES, Pauses, RULE as ID, SHARE, loader_root};
 use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::operators::first_calls::FirstCalls;
+use rooflens_analysis::time::idle::Cause;
 use rooflens_analysis::time::idle::longest::{LongGap, ended_by};
-use rooflens_analysis::time::idle::{Activity, Cause};
 use rooflens_document::{Finding, Gain, GainKind, Inline, Quantity, Root, Severity};
 use rooflens_schemas::ranges::DATA_LOADER;
 use rooflens_session::{Arrange, Ns, StrId};
@@ -331,13 +331,9 @@ fn by_first_calls(evidence: &Evidence<'_>, first: &FirstCalls) -> Option<Known> 
     })
 }
 
-/// What calls and marks of new shapes in the stalls say, if they hold most of their time: the host plans and loads kernels.
+/// What calls and marks of new shapes in the stalls say: the host plans and loads kernels.
 fn by_plans(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Option<Known> {
-    let idle = evidence.idle(stage.key())?;
-    let lost = Lost::of_preparation(&idle.sources, &[Activity::KernelPlans, Activity::NewShape]);
-    if lost.windows <= 1 || lost.idle < pauses.captured() * HALF {
-        return None;
-    }
+    let lost = pauses::plans(evidence, stage, pauses)?;
     let statement = say!(
         evidence,
         "host_pauses.plans",

@@ -635,7 +635,9 @@ const TITLE: usize = 80;
 /// The cause that a rule finds, in general: short enough for a title.
 pub(super) fn short_cause(evidence: &Evidence<'_>, action: &Action<'_>) -> String {
     let finding = action.finding;
-    if let ("between-stages" | "exposed-copies", Some(root)) = (finding.id, &finding.root) {
+    if let ("between-stages" | "exposed-copies" | "os-waits", Some(root)) =
+        (finding.id, &finding.root)
+    {
         return root.cause.clone();
     }
     if let (pauses::RULE | SYNCHRONIZING, Some(root)) = (finding.id, &finding.root)

@@ -96,7 +96,14 @@ def is_fp32_transform(details):
     return "winograd" in name and "scudnn" not in name and "__half" not in name
 
 
-def is_tf32_gemm(details):
-    """cuBLAS's and CUTLASS's products of TF32: `tf32` in the name, `s1688gemm`, or nvjet's single-letter type."""
+def is_tf32_product(details):
+    """Products and convolutions in TF32: `tf32` in the name, `s1688gemm`, or nvjet's single-letter type."""
     name = (details["name"] or "").lower()
-    return class_of(details) == "gemm" and re.search(r"tf32|s1688gemm|nvjet_(sm\d+_)?s", name) is not None
+    return class_of(details) in ("gemm", "convolution") and re.search(r"tf32|s1688gemm|nvjet_(sm\d+_)?s", name) is not None
+
+
+def is_fp32_between(details):
+    """Kernels that read and write activations, with fp32 and no narrower type in their names."""
+    name = details["name"] or ""
+    return (class_of(details) in ("elementwise", "norm", "pooling") and re.search(r"\bfloat\b|float2", name) is not None
+            and re.search(r"half|bfloat16|Half|BFloat16|double|Cat|upsample_n|FoldedNhwc", name) is None)

@@ -7,12 +7,12 @@ use rooflens_units::{FlopsPerSecond, Ratio};
 
 use crate::evidence::Evidence;
 
-/// A finding about kernels that run at the rate of one type and could run at that of another, with kernels that are then
-/// gone, and the part of the time of the former that is saved. Without both rates there is no gain.
+/// A finding about kernels that run at the rate of one type and could run at that of another, with others of which these
+/// parts then go, and the part of the time of the former that is saved. Without both rates there is no gain.
 pub(crate) fn at_rate_of(
     evidence: &Evidence<'_>,
     kernels: &[&KernelSum],
-    gone: &[&KernelSum],
+    others: &[(&KernelSum, Ratio)],
     slow: &str,
     fast: &str,
 ) -> (Finding, Option<Ratio>) {
@@ -24,7 +24,7 @@ pub(crate) fn at_rate_of(
         return (finding, None);
     };
     let mut parts: Vec<_> = kernels.iter().map(|sum| (*sum, saved)).collect();
-    parts.extend(gone.iter().map(|sum| (*sum, Ratio::ONE)));
+    parts.extend(others);
     (evidence.saving(&parts), Some(saved))
 }
 

@@ -11,7 +11,7 @@ from cpu_samples import samples as samples_of
 from idle import kind, process_of, rows, union, within
 from instances import MARK, covered, outermost, projection
 from kernel_names import (class_of, group_of, CONVOLUTIONS, is_fp32_engine, is_fp32_transform, is_fp32_without_tensor_cores,
-                          is_tf32_gemm)
+                          is_fp32_between, is_tf32_product)
 
 
 def details(work, op):
@@ -300,8 +300,9 @@ def longest(times):
 
 
 def tf32_gemms(work, stage, process, found):
-    times, whole = by_name(work, is_tf32_gemm)
-    return dict(time=times.total(), share=times.total() / whole, kernel_text=times.most_common(1)[0][0])
+    times, whole = by_name(work, is_tf32_product)
+    others = by_name(work, is_fp32_between)[0]
+    return dict(time=times.total(), share=times.total() / whole, kernel_text=times.most_common(1)[0][0], others=others.total())
 
 
 def unknown_kernels(work, stage, process, found):

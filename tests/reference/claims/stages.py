@@ -585,7 +585,8 @@ RULES = {
         r"(?P<kernel_text>.+)|(?:fp16|bf16) convolutions run without tensor cores for (?P<convolutions>\S+ \S+), "
         r"(?P<convolutions_share>\S+ %) of kernel time; the largest is (?P<convolution_kernel_text>.+))\.", no_tensor_cores),
     "tf32-gemms": (
-        r"GEMMs run in TF32 for (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; the largest is (?P<kernel_text>.+)\.",
+        r"TF32 (?:GEMMs|convolutions|GEMMs and convolutions) take (?P<time>\S+ \S+), (?P<share>\S+ %) of kernel time; "
+        r"the largest is (?P<kernel_text>.+?)\.(?: Kernels that read and write fp32 tensors between them take (?P<others>\S+ \S+)\.)?",
         tf32_gemms),
     "unknown-kernels": (
         r"(?P<share>\S+ %) of kernel time in pass .+? is in kernels that are neither classified by name nor known to be "

@@ -119,7 +119,8 @@ fn draft(
         return None;
     }
     let sums: Vec<_> = slow.iter().map(|(sum, _)| *sum).collect();
-    let (finding, saved) = at_rate_of(evidence, &sums, &transforms, "fp32", tensor);
+    let gone: Vec<_> = transforms.iter().map(|sum| (*sum, Ratio::ONE)).collect();
+    let (finding, saved) = at_rate_of(evidence, &sums, &gone, "fp32", tensor);
     let launches = sums.iter().chain(&transforms).map(|sum| sum.count).sum();
     let [has_gemms, has_convolutions] = [gemms > Ns::ZERO, time > gemms];
     let products = match (has_gemms, has_convolutions) {

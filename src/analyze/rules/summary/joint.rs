@@ -30,6 +30,9 @@ const EXPOSED: &str = "exposed-copies";
 /// The rule about kernels between GEMMs, of which GEMMs are none.
 pub(super) const FUSIBLE: &str = "low-mfu";
 
+/// The rule about types of half the size, and the part of any kernel's time that they leave.
+const HALVING: (&str, Ratio) = ("tf32-gemms", Ratio(0.5));
+
 /// What actions save of an iteration of a stage: each part by the action that shortens it most.
 #[derive(Default)]
 struct Saved {
@@ -43,6 +46,8 @@ struct Saved {
     unknown: Time,
     /// The same of kernels that can be fused, which are none of the optimizer.
     fusible: Time,
+    /// The most that types of half the size save: also of kernels that are not known by row, but not more than half of them.
+    halved: Time,
     /// The most of transfers that other work hides.
     hidden: Time,
     /// The sum of their bounds.
@@ -56,7 +61,10 @@ impl Saved {
     fn add(&mut self, stage: &StageLine, action: &Action<'_>, all: &[Action<'_>]) {
         let of_loop = action.saved_kernels(stage);
         self.sum += sum(of_loop);
-        self.add_parts(of_loop);
+        match action.finding.id == HALVING.0 {
+            true => self.halved = self.halved.max(sum(of_loop)),
+            false => self.add_parts(of_loop),
+        }
         let Some((finding, gain)) = action.saving_with(stage, all) else {
             return;
         };
@@ -114,6 +122,8 @@ impl Saved {
             }
         }
         let others = kernels.max(groups).max(self.unknown).max(fusible) + transfers;
+        let left = (work - others).max(Time::ZERO);
+        let others = others + self.halved.min(left * HALVING.1);
         // Nothing is hidden behind work that goes.
         let rest = (work - others - self.hidden).max(Time::ZERO);
         let others = others + (self.hidden - transfers).max(Time::ZERO).min(rest);

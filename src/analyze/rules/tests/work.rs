@@ -169,16 +169,16 @@ fn products_without_tensor_cores_are_those_that_could_have_them() {
 
 #[test]
 fn products_in_tf32_could_be_in_bf16() {
-    let made = |time| {
+    let of_class = |class, time| {
         let made = decode().launches(
             "cutlass_80_tensorop_s1688gemm",
-            Gemm,
+            class,
             ("tf32", Some(true)),
             (3, time),
         );
         made.launches("nvjet", Gemm, ("bf16", Some(true)), (9, 10_000 - time))
     };
-    let mut found = made(1000);
+    let made = |time| of_class(Gemm, time);
     let peak = |dtype: &str, dense| Peak {
         dtype: dtype.to_owned(),
         dense: FlopsPerSecond(dense),
@@ -186,16 +186,30 @@ fn products_in_tf32_could_be_in_bf16() {
     };
     let peaks = vec![peak("bf16", 200.0), peak("tf32", 100.0)];
     let (name, aliases) = ("GPU".to_owned(), vec!["GPU".to_owned()]);
-    found.hardware.gpus = vec![Gpu {
+    let gpu = Gpu {
         name,
         aliases,
         peaks,
         ..Gpu::default()
-    }];
-    found.options.gpu = Some("GPU".to_owned());
-    let found = found.in_loop().one(rule("tf32-gemms"));
-    assert!(words(&found.statement).starts_with("tf32_gemms.statement{time=1.00 µs, share=10.0 %"));
-    assert!((saved(&found) - 500.0).abs() < 1e-9);
+    };
+    let found = |mut made: Made| {
+        made.hardware.gpus = vec![gpu.clone()];
+        made.options.gpu = Some("GPU".to_owned());
+        made.in_loop().one(rule("tf32-gemms"))
+    };
+    let gemms = found(made(1000));
+    let statement = "tf32_gemms.statement{products=tf32_gemms.gemms, time=1.00 µs, share=10.0 %";
+    assert!(words(&gemms.statement).starts_with(statement));
+    assert!((saved(&gemms) - 500.0).abs() < 1e-9);
+    let relu = |made: Made| made.launches("relu", Elementwise, ("fp32", None), (2, 4000));
+    // Half of 1500 ns in TF32 among GEMMs of mostly 16 bits; half of 6000 ns and of the 4000 ns between convolutions.
+    assert!((saved(&found(relu(made(1500)))) - 750.0).abs() < 1e-9);
+    let convolutions = found(relu(of_class(Convolution, 6000)));
+    assert!((saved(&convolutions) - 5000.0).abs() < 1e-9);
+    assert!(
+        words(&convolutions.statement).contains("products=tf32_gemms.convolutions, time=6.00 µs")
+    );
+    assert!(words(&convolutions.statement).contains("others=4.00 µs"));
     // Without rates there is no gain, below a tenth no finding, and without names nothing is known.
     assert_eq!(made(1000).one(rule("tf32-gemms")).gain, None);
     assert_eq!(made(999).outcome(rule("tf32-gemms")), Outcome::PASSED);
@@ -253,6 +267,16 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     // Only a limit that the power reaches can be raised.
     assert!(said(434.0).contains("lever=clock_limits.lever_below"));
     assert!(said(670.0).contains("lever=clock_limits.lever_power"));
+    // Nor can one that is the board's maximum.
+    let of_board = |maximum: &str| {
+        let mut made = of_first(&[limit(POWER_CAP, 0.1, 0.5, Some(1.5e9))]);
+        let session = &mut made.session;
+        session.add_fact("env.json", "gpu 0", "power_limit_w", "700");
+        session.add_fact("env.json", "gpu 0", "power_limit_max_w", maximum);
+        words(&made.one(rule("clock-limits")).statement)
+    };
+    assert!(of_board("700").contains("lever=clock_limits.lever_maximum{limit=700 W}"));
+    assert!(of_board("800").contains("lever=clock_limits.lever_power"));
     let hot = limit(thermal, 0.02, 0.02, None);
     let found = of_first(&[hot]).one(rule("clock-limits"));
     assert_eq!((found.severity, found.gain), (Severity::Warning, None));
@@ -267,16 +291,6 @@ fn a_clock_held_down_costs_its_share_of_the_busy_time() {
     assert_eq!(made([&cap, &cap]).found(rule("clock-limits")).len(), 1);
     let cheap = limit(POWER_CAP, 0.9, 0.5, Some(1.98e9));
     assert_eq!(
-    // Nor can one that is the board's maximum.
-    let of_board = |maximum: &str| {
-        let mut made = of_first(&[limit(POWER_CAP, 0.1, 0.5, Some(1.5e9))]);
-        let session = &mut made.session;
-        session.add_fact("env.json", "gpu 0", "power_limit_w", "700");
-        session.add_fact("env.json", "gpu 0", "power_limit_max_w", maximum);
-        words(&made.one(rule("clock-limits")).statement)
-    };
-    assert!(of_board("700").contains("lever=clock_limits.lever_maximum{limit=700 W}"));
-    assert!(of_board("800").contains("lever=clock_limits.lever_power"));
         of_first(&[cheap]).outcome(rule("clock-limits")),
         Outcome::PASSED
     );

@@ -300,7 +300,7 @@ class Finder:
         lost = collections.Counter()
         for launch in self.launches:
             filled = launch.threads / (132 * 2048)
-            if "at::native::batch_norm_" in launch.kernel and "channels_last" not in launch.kernel and filled < 0.7:
+            if re.search("at::native::batch_norm_|bn_(fw_tr|bw)_1C11", launch.kernel) and "channels_last" not in launch.kernel and filled < 0.7:
                 lost[launch.place] += launch.time * (1 - filled)
         return lost
 

@@ -22,8 +22,8 @@ const EXPANDS: &str = "_expand_";
 /// Parts of names of kernels by which cuDNN changes the layout of images.
 const CONVERSIONS: [&str; 2] = ["nchwToNhwc", "nhwcToNchw"];
 
-/// Batch normalization of PyTorch, and its kernels for channels-last.
-const NORM: &str = "at::native::batch_norm_";
+/// Batch normalization of PyTorch and of cuDNN, and PyTorch's kernels for channels-last.
+const NORMS: [&str; 3] = ["at::native::batch_norm_", "bn_fw_tr_1C11", "bn_bw_1C11"];
 const CHANNELS_LAST: &str = "channels_last";
 
 /// Threads of a grid ÷ threads that the GPU holds from which on a kernel has enough blocks.
@@ -164,11 +164,13 @@ impl Finder<'_> {
         }
     }
 
-    /// By instance, what normalizations of PyTorch lose because their grids in NCHW have a block or two per channel: in
+    /// By instance, what batch normalizations lose because their grids in NCHW have a block or two per channel: in
     /// channels-last, blocks share the elements of a channel.
     fn lost_by_norms(&self) -> BTreeMap<(u32, u32), Time> {
         let mut lost: BTreeMap<(u32, u32), Time> = BTreeMap::new();
-        let is_norm = self.by_kernel(|name| name.contains(NORM) && !name.contains(CHANNELS_LAST));
+        let is_norm = self.by_kernel(|name| {
+            NORMS.iter().any(|norm| name.contains(norm)) && !name.contains(CHANNELS_LAST)
+        });
         for item in &self.items.list {
             let filled = self.roof.filled(item.threads);
             let filled = filled.filter(|_| is_norm[item.kernel.index()]);

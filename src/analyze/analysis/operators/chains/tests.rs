@@ -781,3 +781,5 @@ fn normalizations_with_few_blocks_count_with_conversions() {
     // Without conversions, another format has no sure advantage.
     assert!(lost(nchw, "nhwc").is_none());
 }
+    let (of_cudnn, _) = lost("cudnn::bn_bw_1C11_kernel_new", "nchwToNhwcKernel").unwrap();
+    assert!(near(of_cudnn, 1000.0));

@@ -247,7 +247,8 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
                          r"elements: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) elements)?" + FRAME,
     "gemm-epilogue": r".+? runs (?P<kernels>\S+) kernels?" + PER + r" right after a GEMM, on the same stream, for a bias or an "
                      r"activation: " + TIME + r"\. The largest: (?P<operators_text>.+?)(?: on (?P<sizes_text>.+?) elements)?" + FRAME,
-    "dtype-casts": r".+? converts tensors to another data type (?P<chains>\S+) times" + PER + " outside of elementwise chains: " + TIME
+    "dtype-casts": r".+? converts tensors to another data type (?P<chains>\S+) times" + PER + " outside of elementwise chains: "
+                   r"(?P<time>\S+ \S+) with the time that memory-bound readers lose, (?P<share>\S+ %) of its GPU time"
                    + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) to "
                    r"(?P<to_text>\S+?)(?: from (?P<from_text>\S+?))?, (?P<sizes_text>.+?) elements)?"
                    r"(?:, for (?P<around_text>\S+?))?" + FRAME}.items()}

@@ -319,9 +319,19 @@ class Finder:
 
     def avoidable(self, kind, at, target, source, norms=0):
         around = next((one.name for one in reversed(self.launches[at].around) if one.name.removeprefix("aten::") not in COPYING), None)
-        also = self.lost_by_reader(at) if kind == "layout-conversions" else 0
+        also = self.lost_by_reader(at) if kind == "layout-conversions" else self.delay_of_reader(at, target) if kind == "dtype-casts" else 0
         self.add(kind, [at], 0, dict(sizes=sizes(target), source=source.dtype, target=target.dtype, around=around), left=0, also=also + norms,
                  within=kind == "layout-conversions" and self.launches[at].name != "aten::copy_")
+
+    def delay_of_reader(self, at, target):
+        """What a memory-bound GEMM takes beyond the time of its bytes, if it reads a copy that does not fit the L2 cache."""
+        readers = (one for one in self.launches[at + 1:at + 5] if (one.is_gemm or one.kind == "attention")
+                   and any(elements(tensor) == elements(target) for tensor in one.tensors))
+        reader = next(readers, None)
+        if reader is None or bytes_of(target) <= CACHE:
+            return 0
+        lost = reader.time - self.roof.moving(reader.bytes())
+        return lost if 0 < lost < reader.time / 2 else 0
 
     def lost_by_reader(self, at):
         """What the elementwise kernel after a copy takes beyond the time of its bytes, if these do not fit the L2 cache."""

@@ -15,6 +15,9 @@ const REPEATED: Count = Count(65_536.0);
 /// Kernels after a repeated tensor among which its reader is looked for.
 const READERS: usize = 4;
 
+/// Time of a reader ÷ time of its bytes up to which memory bounds it.
+const MEMORY_BOUND: f64 = 2.0;
+
 /// Parts of the name of a kernel by TorchInductor that writes an expanded tensor.
 const TRITON: &str = "triton_";
 const EXPANDS: &str = "_expand_";
@@ -89,15 +92,7 @@ impl Finder<'_> {
 
     /// The attention or GEMM that reads a repeated tensor, and the time that it saves without the repeats.
     fn reader(&self, position: usize, copy: &Tensor, factor: Count) -> (Option<usize>, Time) {
-        let reads = |reader: &usize| {
-            let class = self.items.list[*reader].class;
-            let tensors = self.items.call(*reader).map(|call| &call.tensors);
-            let mut tensors = tensors.into_iter().flatten();
-            matches!(class, KernelClass::Attention | KernelClass::Gemm)
-                && tensors.any(|tensor| tensor.elements() == copy.elements())
-        };
-        let end = (position + 1 + READERS).min(self.items.list.len());
-        let Some(reader) = (position + 1..end).find(reads) else {
+        let Some(reader) = self.reading(position, copy) else {
             return (None, Time::ZERO);
         };
         let call = self.items.call(reader);
@@ -121,6 +116,34 @@ impl Finder<'_> {
             .filter(|tensor| tensor.elements() == copy.elements());
         let share = repeated.count().max(1) as f64;
         (Some(reader), (time - least).max(Time::ZERO) / share)
+    }
+
+    /// The attention or GEMM after a copy that reads it.
+    fn reading(&self, position: usize, copy: &Tensor) -> Option<usize> {
+        let reads = |reader: &usize| {
+            let class = self.items.list[*reader].class;
+            let tensors = self.items.call(*reader).map(|call| &call.tensors);
+            let mut tensors = tensors.into_iter().flatten();
+            matches!(class, KernelClass::Attention | KernelClass::Gemm)
+                && tensors.any(|tensor| tensor.elements() == copy.elements())
+        };
+        let end = (position + 1 + READERS).min(self.items.list.len());
+        (position + 1..end).find(reads)
+    }
+
+    /// What a memory-bound reader takes beyond the time of its bytes: what a copy larger than the cache leaves in it goes to
+    /// memory meanwhile. The reader of a copy that fits reads the cache.
+    fn delay_of_reader(&self, position: usize, copy: &Tensor) -> Time {
+        let delay = || {
+            let reader = self.reading(position, copy)?;
+            let read = self.items.call(reader)?.bytes(self.items.session);
+            let least = self.roof.moving(read)?;
+            let time = self.items.list[reader].duration().time();
+            let is_bound = time > least && time < least * MEMORY_BOUND;
+            is_bound.then_some(time - least)
+        };
+        let fits = self.roof.is_cached(copy.bytes());
+        delay().filter(|_| !fits).unwrap_or_default()
     }
 
     /// Copies with another order of axes, and conversions that cuDNN adds. Where a program has such conversions, its
@@ -246,6 +269,7 @@ impl Finder<'_> {
         let around = around.find(|row| !copying(items.operator_name(*row)));
         let also = match kind {
             ChainKind::Channels => self.lost_by_reader(position),
+            ChainKind::Cast => self.delay_of_reader(position, target),
             _ => Time::ZERO,
         };
         let is_layout = kind == ChainKind::Channels;

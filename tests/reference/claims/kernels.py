@@ -4,6 +4,7 @@ Definitions: docs/findings/growing-cache.md and the pages of the other rules bel
 """
 
 import collections
+import itertools
 import math
 import re
 
@@ -14,7 +15,9 @@ from parts import details
 
 PATTERNS = {"growing-cache": r"CatArray", "gathered-cache": r"vectorized_gather_kernel|indexSelect", "sorted-sums": r"indexing_backward_kernel",
             "depthwise-filters": r"conv_depthwise.*generic", "prime-ffts": r"bluestein_fft",
-            "permutations": r"randperm|RadixSort|random_from_to|arange", "row-sampling": r"renormRowsL1", "double-kernels": r"\bdouble\b|f64"}
+            "permutations": r"randperm|RadixSort|random_from_to|arange", "row-sampling": r"renormRowsL1",
+            "value-sorts": r"RadixSort.*?policy_hub<(float|double|__half|__nv_bfloat16|c10::)|fill_reverse_indices|fill_index_and_segment|sort_postprocess",
+            "double-kernels": r"\bdouble\b|f64"}
 # A copy of a flag of a tensor's own comparison: `x != x`, and one flag of all elements.
 COMPARES, REDUCES = re.compile(r"BinaryFunctor<.*Compare(Eq|NE)Functor"), re.compile(r"or_kernel_cuda")
 
@@ -127,6 +130,33 @@ def early_upsampling(work, launches):
             yield from (first.rank, second.rank, third.rank)
 
 
+def pool_windows(work, launches):
+    """Max poolings that take 32 times as long as memory needs for 16 bytes per result."""
+    for op, own in launches:
+        least = 16 * threads(own) / Roof(gpu_name(work)).bandwidth * 1e9
+        if "max_pool_forward_nchw" in own["name"] and op.end - op.start >= 32 * least:
+            yield op.rank
+
+
+def copied_cache(work, launches):
+    """Copies that are larger for each token, and attention up to four kernels after one."""
+    sizes = [threads(own) if "direct_copy_kernel" in own["name"] else 0 for _, own in launches]
+    large = [size and 2 * size >= max(sizes) for size in sizes]
+    steps = [size for size, _ in itertools.groupby(size for size, is_large in zip(sizes, large) if is_large)]
+    growing = sum(before < after for before, after in zip(steps, steps[1:]))
+    if len(steps) >= 8 and growing >= 0.9 * (len(steps) - 1):
+        for at, (op, own) in enumerate(launches):
+            if large[at] or class_of(own) == "attention" and any(large[max(at - 4, 0):at]):
+                yield op.rank
+
+
+def by_growth(work, stage, process, found):
+    line = Line(work, stage, process)
+    ranks = set(copied_cache(work, [launch for launches in streams_of(work, line) for launch in launches]))
+    own = Named(work, stage, process, lambda op, one: op.rank in ranks)
+    return own.derived(own.line.saving_kernels(own.time))
+
+
 def by_order(marked):
     def derivation(work, stage, process, found):
         line = Line(work, stage, process)
@@ -136,12 +166,17 @@ def by_order(marked):
     return derivation
 
 
-HEAD = r".+? runs (?P<kernel_text>.+?)(?: \(torch\.cat\))? (?P<kernels>\S+) times per iteration: (?P<time>\S+ \S+), (?P<share>\S+ %) of its GPU time\. "
+HEAD = r".+? runs (?P<kernel_text>.+?)(?: \(torch\.cat\))? (?P<kernels>\S+) times? per iteration: (?P<time>\S+ \S+), (?P<share>\S+ %) of its GPU time\. "
 KERNELS = {rule: (HEAD + rest, by_name(rule)) for rule, rest in {
     "growing-cache": r"A KV cache that grows .+", "gathered-cache": r"A beam search .+", "sorted-sums": r"The kernel adds .+", "depthwise-filters": r"PyTorch computes .+",
-    "prime-ffts": r"cuFFT uses .+", "row-sampling": r"`torch\.multinomial` .+"}.items()} | {
-    "permutations": (r".+? runs (?P<kernels>\S+) kernels of `torch\.randperm` per iteration, by their names: (?P<time>\S+ \S+), "
-                     r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\. `torch\.randperm` .+", by_name("permutations")),
+    "prime-ffts": r"cuFFT uses .+", "row-sampling": r"torch\.multinomial .+"}.items()} | {
+    "permutations": (r".+? runs (?P<kernels>\S+) kernels of torch\.randperm per iteration, by their names: (?P<time>\S+ \S+), "
+                     r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\. torch\.randperm .+", by_name("permutations")),
+    "value-sorts": (r".+? sorts floating-point values with (?P<kernels>\S+) kernels? per iteration, by their names: (?P<time>\S+ \S+), "
+                    r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\. torch\.sort.+", by_name("value-sorts")),
+    "copied-cache": (r".+? copies a tensor that grows .+? reads them are (?P<kernels>\S+) kernels? per iteration: (?P<time>\S+ \S+), "
+                     r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\.", by_growth),
+    "pool-windows": (HEAD + r"It takes far longer .+", by_order(pool_windows)),
     "constant-masks": (r".+? runs (?P<kernels>\S+) kernels per iteration that fill .+? does: (?P<time>\S+ \S+), (?P<share>\S+ %) of its "
                        r"GPU time; the largest is (?P<kernel_text>.+?)\. The triangle .+", by_order(constant_masks)),
     "packed-attention": (r".+? compares ids .+?: (?P<kernels>\S+) kernels per iteration, (?P<time>\S+ \S+), (?P<share>\S+ %) of its "

@@ -24,15 +24,18 @@ pub(crate) static RULES: &[&Rule] = &[
     &nan_checks::RULE,
     &named::GROWING_CACHE,
     &named::GATHERED_CACHE,
+    &sequences::COPIED_CACHE,
     &named::SORTED_SUMS,
     &named::DEPTHWISE,
     &named::PRIME_FFTS,
     &named::PERMUTATIONS,
     &named::ROW_SAMPLING,
+    &named::VALUE_SORTS,
     &sequences::CONSTANT_MASKS,
     &sequences::PACKED_ATTENTION,
     &sequences::ONE_HOT_SELECTION,
     &sequences::EARLY_UPSAMPLING,
+    &sequences::POOL_WINDOWS,
     &double_kernels::RULE,
 ];
 

@@ -96,6 +96,40 @@ pub(crate) static ROW_SAMPLING: Rule = Rule::new("row-sampling", &[THRESHOLD], |
 })
 .on_kernels();
 
+/// `torch.sort` and its kin on floating-point values, of which programs often use the first alone.
+pub(crate) static VALUE_SORTS: Rule = Rule::new("value-sorts", &[THRESHOLD], |evidence| {
+    evidence.each_of_kernels(|stage| {
+        look(evidence, stage, |name| {
+            sorts_values(name) || SORT_INDICES.iter().any(|part| name.contains(part))
+        })
+    })
+})
+.on_kernels();
+
+/// Kernels of `torch.sort` around its sorts.
+const SORT_INDICES: [&str; 3] = [
+    "fill_reverse_indices",
+    "fill_index_and_segment",
+    "sort_postprocess",
+];
+
+/// Types of keys that no other operator of PyTorch sorts: indices are integers.
+const VALUES: [&str; 6] = [
+    "float",
+    "double",
+    "__half",
+    "__nv_bfloat16",
+    "c10::Half",
+    "c10::BFloat16",
+];
+
+/// Whether a kernel of CUB sorts by floating-point keys.
+fn sorts_values(name: &str) -> bool {
+    let policy = name.split_once("policy_hub<");
+    let (_, keys) = policy.unwrap_or_default();
+    name.contains("RadixSort") && VALUES.iter().any(|value| keys.starts_with(value))
+}
+
 /// A finding if kernels with such names take much of a stage: all of their time could go.
 fn look(evidence: &Evidence<'_>, stage: &StageLine, is: fn(&str) -> bool) -> Look {
     let Some(work) = evidence.work(stage.key()) else {

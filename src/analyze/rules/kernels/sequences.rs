@@ -1,18 +1,20 @@
-//! Kernels of PyTorch whose order and grids show work that a stage does not need: masks built of constants again, attention
-//! on pairs that its mask excludes, and an upsampling before a layer that could come first.
+//! Kernels of PyTorch whose order and grids show work that a stage does not need: masks built of constants again, a KV cache
+//! that each token copies, attention
+//! on pairs that its mask excludes, an upsampling before a layer that could come first, and windows that are read in whole.
 
 use super::{Kernels, THRESHOLD};
 use crate::evidence::Evidence;
-use crate::rule::{Look, Rule};
+use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::engine::facts::OpSource;
 use rooflens_analysis::engine::measured_peaks::gpu_name;
 use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_document::Inline;
 use rooflens_hardware::element_bytes;
 use rooflens_session::{KernelId, Ns};
-use rooflens_units::{Bytes, Time};
+use rooflens_units::{Bytes, Ratio, Time};
 
 /// Elements per thread of PyTorch's elementwise kernels at most, of types that are computed with.
 const PER_THREAD: u64 = 8;
@@ -20,11 +22,24 @@ const PER_THREAD: u64 = 8;
 /// Elements before a layer ÷ elements after it from which on the layer comes first.
 const REDUCES: u64 = 4;
 
+/// Bytes that max pooling moves per result at least: an FP32 value in, and one out with its index.
+const PER_RESULT: Bytes = Bytes(16.0);
+
+/// Time of max pooling ÷ time of these bytes from which on it reads large windows, 32 values or more per result.
+const LARGE: f64 = 32.0;
+
 /// Kernels from the fill of a one-hot tensor to the sum of its products at most.
 const SELECTION: usize = 8;
 
 /// Kernels between the conversion of a mask and its attention at most.
 const NEAR: usize = 2;
+
+/// Sizes of a copy that show that it grows, and the part of the changes of its size that are growth: a request starts anew.
+const STEPS: usize = 8;
+const GROWS: Ratio = Ratio(0.9);
+
+/// Kernels from a copy of the cache to the attention that reads it at most.
+const READERS: usize = 4;
 
 /// Parts of the names of kernels that compute attention in forward.
 const FORWARD: [&str; 3] = ["fprop", "fwd", "fmha_cutlassF"];
@@ -52,18 +67,39 @@ pub(crate) static ONE_HOT_SELECTION: Rule =
 /// A channels-last tensor that is upsampled before a GEMM reduces its channels.
 pub(crate) static EARLY_UPSAMPLING: Rule =
     Rule::new("early-upsampling", &[THRESHOLD], |evidence| {
-        let name = gpu_name(evidence.session, evidence.primary);
-        let Some(gpu) = evidence.context.gpu_spec(&name) else {
-            return crate::rule::Outcome::INSUFFICIENT_DATA;
-        };
-        let moving = |bytes: Bytes| Time(bytes.0 / gpu.memory_bandwidth.0 * 1e9);
-        evidence.each_of_kernels(|stage| {
-            look_at(evidence, stage, |launches| {
-                early_upsampling(launches, moving)
-            })
-        })
+        look_at_bytes(evidence, early_upsampling)
     })
     .on_kernels();
+
+/// Max pooling that reads the whole window for each of its results.
+pub(crate) static POOL_WINDOWS: Rule = Rule::new(
+    "pool-windows",
+    &[THRESHOLD, Threshold::number("thresholds.pooling", LARGE)],
+    |evidence| look_at_bytes(evidence, pool_windows),
+)
+.on_kernels();
+
+/// Copies in decode that are larger for each token, with the attention that reads them.
+pub(crate) static COPIED_CACHE: Rule = Rule::new("copied-cache", &[THRESHOLD], |evidence| {
+    let chains = evidence.results.chains().ok();
+    evidence.each_of_kernels(|stage| {
+        if !stage.is_decode() {
+            return Look::NotApplicable(words!(evidence, "growing_cache.no_decode"));
+        }
+        let place = chains.and_then(|chains| evidence.place(chains, stage));
+        if place.is_some_and(|place| place.group(ChainKind::Repeat).is_some()) {
+            return Look::suppressed_by(evidence, "repeated-tensors");
+        }
+        let Some(work) = evidence.work(stage.key()) else {
+            return Look::InsufficientData;
+        };
+        let launches = iterations(evidence, work).concat();
+        let copies = copied_cache(&launches);
+        let copies: Vec<_> = copies.into_iter().map(|copy| launches[copy]).collect();
+        look_of(evidence, stage, work, &copies)
+    })
+})
+.on_kernels();
 
 /// A kernel in the order of its stream.
 #[derive(Clone, Copy)]
@@ -73,6 +109,19 @@ pub(super) struct Launch<'a> {
     identity: &'a KernelIdentity,
     threads: u64,
     pub(super) time: Ns,
+}
+
+/// The same as [`look_at`] with the time in which memory moves bytes.
+fn look_at_bytes(
+    evidence: &Evidence<'_>,
+    marked: impl Fn(&[Launch<'_>], &dyn Fn(Bytes) -> Time) -> Vec<usize>,
+) -> Outcome {
+    let name = gpu_name(evidence.session, evidence.primary);
+    let Some(gpu) = evidence.context.gpu_spec(&name) else {
+        return Outcome::INSUFFICIENT_DATA;
+    };
+    let moving = |bytes: Bytes| Time(bytes.0 / gpu.memory_bandwidth.0 * 1e9);
+    evidence.each_of_kernels(|stage| look_at(evidence, stage, |launches| marked(launches, &moving)))
 }
 
 /// A finding if the kernels that `marked` finds in iterations take much of a stage.
@@ -89,7 +138,17 @@ fn look_at(
         let positions = marked(&launches);
         found.extend(positions.into_iter().map(|position| launches[position]));
     }
-    Kernels::of_launches(evidence, stage, work, &found).map_or(Look::Passed, |kernels| {
+    look_of(evidence, stage, work, &found)
+}
+
+/// A finding if these launches take much of a stage.
+fn look_of(
+    evidence: &Evidence<'_>,
+    stage: &StageLine,
+    work: &StageWork,
+    found: &[Launch<'_>],
+) -> Look {
+    Kernels::of_launches(evidence, stage, work, found).map_or(Look::Passed, |kernels| {
         kernels.look(stage, |kernels| {
             arguments! {
                 stage = Inline::strong(&stage.label),
@@ -228,7 +287,7 @@ fn one_hot_selection(launches: &[Launch<'_>]) -> Vec<usize> {
 }
 
 /// Upsamplings with the GEMM and the elementwise kernel right after them, where the latter works on few of the elements.
-fn early_upsampling(launches: &[Launch<'_>], moving: impl Fn(Bytes) -> Time) -> Vec<usize> {
+fn early_upsampling(launches: &[Launch<'_>], moving: &dyn Fn(Bytes) -> Time) -> Vec<usize> {
     let mut found = Vec::new();
     for (position, sequence) in launches.windows(4).enumerate() {
         let [before, upsampling, gemm, after] = sequence else {
@@ -254,6 +313,41 @@ fn early_upsampling(launches: &[Launch<'_>], moving: impl Fn(Bytes) -> Time) -> 
         }
     }
     found
+}
+
+/// Copies whose size grows nearly each time that it changes, and attention right after them. Copies of less than half of the
+/// largest one are of other tensors.
+fn copied_cache(launches: &[Launch<'_>]) -> Vec<usize> {
+    let is_copy = |launch: &Launch<'_>| launch.name.contains("direct_copy_kernel");
+    let copies = launches.iter().filter(|launch| is_copy(launch));
+    let largest = copies.map(|launch| launch.threads).max().unwrap_or(0);
+    let is_large = |launch: &Launch<'_>| is_copy(launch) && 2 * launch.threads >= largest;
+    let large = launches.iter().filter(|launch| is_large(launch));
+    let mut sizes: Vec<u64> = large.map(|launch| launch.threads).collect();
+    sizes.dedup();
+    let growing = sizes.windows(2).filter(|pair| pair[0] < pair[1]).count();
+    if sizes.len() < STEPS || (growing as f64) < GROWS.0 * (sizes.len() - 1) as f64 {
+        return Vec::new();
+    }
+    let is_part = |position: &usize| {
+        let before = &launches[position.saturating_sub(READERS)..*position];
+        let launch = &launches[*position];
+        let is_attention = launch.identity.class == KernelClass::Attention;
+        is_large(launch) || is_attention && before.iter().any(is_large)
+    };
+    (0..launches.len()).filter(is_part).collect()
+}
+
+/// Poolings that take [`LARGE`] times as long as memory needs. A thread writes a result.
+fn pool_windows(launches: &[Launch<'_>], moving: &dyn Fn(Bytes) -> Time) -> Vec<usize> {
+    let is_large = |launch: &Launch<'_>| {
+        let least = moving(PER_RESULT * launch.threads as f64);
+        launch.name.contains("max_pool_forward_nchw") && launch.time.time() >= least * LARGE
+    };
+    let positions = 0..launches.len();
+    positions
+        .filter(|position| is_large(&launches[*position]))
+        .collect()
 }
 
 #[cfg(test)]
@@ -363,12 +457,46 @@ mod tests {
                 ("add", after, 1),
             ];
             marked(&kernels, |launches| {
-                early_upsampling(launches, |bytes| Time(bytes.0))
+                early_upsampling(launches, &|bytes| Time(bytes.0))
             })
         };
         assert_eq!(of_time(12_800, 200), [1, 2, 3]);
         // The GEMM reads another tensor, or it leaves most elements.
         assert!(of_time(12_799, 200).is_empty());
         assert!(of_time(12_800, 201).is_empty());
+    }
+
+    /// Keys and values of eight tokens, each with a copy of the query and attention.
+    #[test]
+    fn a_cache_that_each_step_copies_grows() {
+        let steps = |size: fn(u64) -> u64| {
+            let mut kernels = Vec::new();
+            for step in 0..8 {
+                let cache = ("direct_copy_kernel_cuda", size(step), 1);
+                let query = ("direct_copy_kernel_cuda", 10, 1);
+                kernels.extend([cache, cache, query, (ATTENTION, 8, 1), ("gemm", 8, 1)]);
+            }
+            marked(&kernels, copied_cache)
+        };
+        let growing = steps(|step| 1000 + step);
+        assert_eq!((growing.len(), &growing[..4]), (24, &[0, 1, 3, 5][..]));
+        assert!(steps(|_| 1000).is_empty());
+        assert!(steps(|step| 1000 + step % 2).is_empty());
+    }
+
+    /// 100 results of 16 bytes, for which memory needs 1600 ns.
+    #[test]
+    fn windows_are_large_by_their_time() {
+        let of_time = |time| {
+            let kernels = [
+                ("max_pool_forward_nchw<float, int>", 100, time),
+                ("gemm", 1, time),
+            ];
+            marked(&kernels, |launches| {
+                pool_windows(launches, &|bytes| Time(bytes.0))
+            })
+        };
+        assert_eq!(of_time(32 * 1600), [0]);
+        assert!(of_time(32 * 1600 - 1).is_empty());
     }
 }

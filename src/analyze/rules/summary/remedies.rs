@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 103] = {
+static REMEDIES: [Remedy; 106] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -148,6 +148,8 @@ static REMEDIES: [Remedy; 103] = {
             .code("output = model(token, past_key_values=cache, use_cache=True)"),
         remedy("growing-cache", "", Code, &[Memory]),
         remedy("gathered-cache", "", Code, &[]),
+        remedy("copied-cache", "", Trial, &[Rounding])
+            .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"),
         remedy("nan-checks", "", Option, &[]).code("torch.autograd.set_detect_anomaly(False)"),
         remedy("sorted-sums", "", Code, &[Rounding]),
         remedy("depthwise-filters", "", Code, &[Rounding]),
@@ -158,6 +160,12 @@ static REMEDIES: [Remedy; 103] = {
             "sums = weights.cumsum(0)  # of one row\n\
              drawn = torch.rand(batch, device=\"cuda\") * sums[-1]\n\
              rows = torch.searchsorted(sums, drawn)",
+        ),
+        remedy("value-sorts", "", Code, &[])
+            .code("values, index = torch.topk(scores, count)  # instead of sort or argsort"),
+        remedy("pool-windows", "", Code, &[]).code(
+            "y = F.max_pool2d(x, (size, 1), stride=1, padding=(size // 2, 0))\n\
+             y = F.max_pool2d(y, (1, size), stride=1, padding=(0, size // 2))",
         ),
         remedy("constant-masks", "", Code, &[Memory]),
         remedy("packed-attention", "", Code, &[Rounding]),

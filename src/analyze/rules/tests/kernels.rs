@@ -139,11 +139,15 @@ fn a_permutation_is_its_sort_and_what_it_sorts() {
 }
 
 #[test]
-fn a_prime_length_and_a_row_in_one_block_are_named_by_their_kernels() {
+fn kernels_with_one_use_are_named() {
     let gemm = ("nvjet", KernelClass::Gemm, "bf16", 10, 6000);
     for (name, id) in [
         ("multi_bluestein_fft<729u, float>", "prime-ffts"),
         ("void at::native::renormRowsL1<float>", "row-sampling"),
+        (
+            "cub::DeviceRadixSortOnesweepKernel<radix::policy_hub<float, long>>",
+            "value-sorts",
+        ),
     ] {
         let kernel = (name, KernelClass::Other, "fp32", 40, 4000);
         let found = made(StageKind::Other, &[gemm, kernel]).one(rule(id));
@@ -158,6 +162,11 @@ fn a_prime_length_and_a_row_in_one_block_are_named_by_their_kernels() {
             Outcome::PASSED
         );
     }
+    // Sums by index sort indices.
+    let indices = "cub::DeviceRadixSortOnesweepKernel<radix::policy_hub<long, OpaqueType<8>>>";
+    let indices = (indices, KernelClass::Other, "", 40, 4000);
+    let sums = made(StageKind::Other, &[gemm, indices]);
+    assert_eq!(sums.outcome(rule("value-sorts")), Outcome::PASSED);
 }
 
 #[test]

@@ -595,9 +595,11 @@ pub(super) fn effect(
     let share = Ratio::of(saved, of_ns);
     let headline = whole.map(|whole| (whole, of_headline(evidence, whole, action)));
     let headline = headline.filter(|(_, part)| (part.0 - share.0).abs() >= SAME.0);
+    let once = whole::once(evidence, std::slice::from_ref(action));
     words!(
         evidence,
         "summary.effect",
+        once = once.is_positive().then_some(once),
         saved = saved,
         whole = of,
         share = share,

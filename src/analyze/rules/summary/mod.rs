@@ -105,7 +105,13 @@ pub(crate) fn summary(
     if let Some(whole) = &whole {
         add_whole(evidence, whole, &mut content);
     }
-    add_figures(evidence, actions.len(), &figures, &mut content);
+    add_figures(
+        evidence,
+        whole.as_ref(),
+        actions.len(),
+        &figures,
+        &mut content,
+    );
     content
         .blocks
         .extend(experiment(evidence, findings).map(Block::Prose));
@@ -124,7 +130,7 @@ pub(crate) fn summary(
     if let Some(faster) = whole
         .as_ref()
         .filter(|_| !leaves.first().is_some_and(Leaf::is_unmeasured))
-        .and_then(|whole| hardware::faster_gpus(evidence, whole, &actions))
+        .map(|whole| hardware::faster_gpus(evidence, whole, &actions))
     {
         content.blocks.push(Block::Prose(faster));
     }
@@ -189,6 +195,7 @@ fn experiment(evidence: &Evidence<'_>, findings: &[Finding]) -> Option<Vec<Inlin
 /// Times now and after actions, of which there are so many.
 fn add_figures(
     evidence: &Evidence<'_>,
+    whole: Option<&whole::Whole<'_>>,
     actions: usize,
     figures: &[Figure],
     content: &mut SectionContent,
@@ -200,7 +207,13 @@ fn add_figures(
             .any(|figure| figure.limit.is_some())
             .then_some("");
         let after = (actions > 0).then_some("");
-        let caption = words!(evidence, "summary.figures", after = after, limit = limit);
+        let caption = words!(
+            evidence,
+            "summary.figures",
+            after = after,
+            limit = limit,
+            overlap = whole.and_then(whole::Whole::overlap),
+        );
         content
             .times
             .push(Block::Table(table.view(caption, figures.len())));

@@ -109,12 +109,8 @@ impl<'a> Whole<'a> {
         };
         let single = stages.filter(|(stage, _)| stage.counted <= Count(1.0) && !is_warm(stage));
         whole.once = single.map(saved).sum();
-        for change in changes(actions).filter(|_| kind == Kind::Loop) {
-            if let Effect::Stalls(stage) = change.effect
-                && pauses::are_in_first(evidence, stage)
-            {
-                whole.once += change.gain.saved_ns;
-            }
+        if kind == Kind::Loop {
+            whole.once += once(evidence, actions);
         }
         whole.once = whole.once.min(whole.now - whole.best());
         Some(whole)
@@ -186,6 +182,14 @@ impl<'a> Whole<'a> {
     /// The time now without what actions save once, where they save such time.
     pub(super) fn recurring(&self) -> Option<Time> {
         self.once.is_positive().then(|| self.now - self.once)
+    }
+
+    /// By how much a step is shorter than the sum of its stages, where that is notable.
+    pub(super) fn overlap(&self) -> Option<Time> {
+        let overlap =
+            |(stage, times): &(&StageLine, f64)| (stage.reference() - stage.alone()) * *times;
+        let sum: Time = self.stages.iter().map(overlap).sum();
+        (self.kind == Kind::Step && sum >= self.now * NOTABLE).then_some(sum)
     }
 
     /// Share of the time in which the GPU runs something.
@@ -280,6 +284,9 @@ fn limit(evidence: &Evidence<'_>, kind: Kind, stages: &[(&StageLine, f64)]) -> O
     is_known.then_some(sum)
 }
 
+/// Share of a step from which on the overlap of its stages is notable.
+const NOTABLE: Ratio = Ratio(0.01);
+
 /// Factor from which on a whole is called faster.
 const LEAST_SPEEDUP: f64 = 1.05;
 
@@ -306,6 +313,15 @@ pub(super) fn one_rank<'a>(
         }
     }
     stages
+}
+
+/// What actions save of stalls of the first iteration.
+pub(super) fn once(evidence: &Evidence<'_>, actions: &[Action<'_>]) -> Time {
+    let in_first = changes(actions).filter(|change| match change.effect {
+        Effect::Stalls(stage) => pauses::are_in_first(evidence, stage),
+        _ => false,
+    });
+    in_first.map(|change| change.gain.saved_ns).sum()
 }
 
 /// Each stage once; of a single decode loop, a step.

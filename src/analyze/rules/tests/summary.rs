@@ -278,6 +278,39 @@ fn the_host_still_issues_its_launches() {
     );
 }
 
+/// A prefill of 1000 ns is busy for 900, a decode of 1000 ns for 100 while the host works for all but `beyond` of it.
+#[test]
+fn faster_gpus_shorten_gpu_time_and_hardly_what_waits_for_the_cpu() {
+    let said = |beyond: [f64; 2]| {
+        let mut made = prefill().stage("decode", StageKind::Decode, 1000.0, 20_000.0);
+        (made.stages[0].busy, made.stages[1].busy) = (Time(900.0), Time(100.0));
+        let mut evidence = made.evidence();
+        for (stage, beyond) in evidence.stages.iter_mut().zip(beyond) {
+            stage.is_host_bound = beyond < 1000.0;
+            stage.beyond_host = Time(beyond);
+        }
+        let content = summary(&evidence, &[]);
+        let prose = content.blocks.iter().filter_map(|block| match block {
+            Block::Prose(text) => Some(words(text)),
+            _ => None,
+        });
+        let mut said = prose.filter(|text| text.contains("faster"));
+        said.next().unwrap_or_default()
+    };
+    let of_prefill = said([1000.0, 249.0]);
+    for argument in ["share=45.0 %", "stages=prefill", "bound=decode"] {
+        assert!(of_prefill.contains(argument), "{of_prefill}");
+    }
+    // A quarter of decode is more than hardly any of it.
+    for beyond in [250.0, 1000.0] {
+        let of_both = said([1000.0, beyond]);
+        assert!(of_both.contains("share=50.0 %"), "{of_both}");
+        assert!(!of_both.contains("bound="), "{of_both}");
+    }
+    let of_none = said([0.0, 0.0]);
+    assert!(of_none.starts_with("summary.not_faster"), "{of_none}");
+}
+
 proptest! {
     /// An iteration of 1000 ns with three kernels and a copy. Each action shortens a part, and some idle time.
     #[test]

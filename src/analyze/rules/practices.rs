@@ -134,13 +134,6 @@ pub(crate) fn has_static_cache(evidence: &Evidence<'_>, stage: &StageLine) -> bo
     static_cache(evidence, &[stage]).is_some_and(|share| share >= USED)
 }
 
-/// Whether `generate` of Transformers may run the model, which reads the options of its cache: a loop of its own, which
-/// Python frames show, does not.
-pub(crate) fn may_call_generate(evidence: &Evidence<'_>) -> bool {
-    let has_model = evidence.session.model.is_some();
-    has_model && (calls_generate(evidence) || !has_frame(evidence, "transformers/models/"))
-}
-
 /// Whether Python frames show that `generate` of Transformers runs the model.
 pub(crate) fn calls_generate(evidence: &Evidence<'_>) -> bool {
     has_frame(evidence, "transformers/generation/")

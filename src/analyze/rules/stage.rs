@@ -428,13 +428,13 @@ impl StageLine {
         let (mut of, mut basis) = (self.label.clone(), String::new());
         if self.unprofiled.is_some() {
             of = words!(self, "findings.unprofiled", stage = of);
-            basis += &words!(
-                self,
-                "findings.part_of_profiled",
-                part = profiled,
-                whole = self.time
-            );
             if saved < profiled {
+                basis += &words!(
+                    self,
+                    "findings.part_of_profiled",
+                    part = profiled,
+                    whole = self.time
+                );
                 basis += match saved < self.idle() && kind == GainKind::Idle {
                     true => words!(self, "findings.part_of_idle"),
                     false => words!(self, "findings.no_more_than_idle"),
@@ -584,7 +584,9 @@ impl Evidence<'_> {
         look: impl FnOnce(&StageLine) -> Look,
     ) -> Look {
         match stage.waits_for {
-            Some(rank) => Look::Suppressed(words!(self, "findings.waits", rank = rank.to_string())),
+            Some(rank) => {
+                Look::NotApplicable(words!(self, "findings.waits", rank = rank.to_string()))
+            }
             None => look(stage),
         }
     }

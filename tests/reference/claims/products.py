@@ -95,7 +95,7 @@ def gemm_bandwidth(work, stage, process, found):
 
 
 PRODUCTS = {"gemm-bandwidth": (
-    r"Memory-bound GEMMs in .+? \((?P<share>\S+ %) of its GPU time\) reach (?P<reached_share>\S+ %) of the specified memory "
+    r"GEMMs of low arithmetic intensity in .+? \((?P<share>\S+ %) of its GPU time\) reach (?P<reached_share>\S+ %) of the specified memory "
     r"bandwidth(?:, and (?P<roofline_share>\S+ %) of their roofline time, which counts no launch below the launch floor of "
     r"(?P<floor>\S+ \S+))?\. The largest loss is (?P<worst_text>.+?) \((?P<kernel_text>.+?)\): (?P<now>\S+ \S+) per iteration "
     r"against (?P<roof>\S+ \S+) roofline time(?:; its grid fills (?P<waves>\S+) waves)?\.", gemm_bandwidth)}

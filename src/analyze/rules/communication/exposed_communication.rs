@@ -25,7 +25,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.each_stage(|stage| match evidence.communication(stage) {
         Some(line) => draft(evidence, stage, line).into(),
         // What traces kernels traces collectives: there are none.
-        None if evidence.shows_operations(stage) => Look::Passed,
+        None if evidence.shows_operations(stage) => {
+            Look::NotApplicable(words!(evidence, "exposed_communication.no_collective"))
+        }
         None => Look::InsufficientData,
     })
 }

@@ -176,20 +176,23 @@ fn new_shapes(evidence: &Evidence<'_>) -> Outcome {
             return Look::InsufficientData;
         }
         let whole = idle.pool.time.time();
-        let Some(preparation) = known::preparation(evidence, stage) else {
+        // Plans of new shapes are stalls of some iterations.
+        let none = || {
             let pauses = pauses::pauses(evidence, stage);
-            let plans = pauses.and_then(|pauses| pauses::plans(evidence, stage, &pauses));
-            return match plans {
+            match pauses.and_then(|pauses| pauses::plans(evidence, stage, &pauses)) {
                 Some(_) => Look::suppressed_by(evidence, pauses::RULE),
                 None => Look::Passed,
-            };
+            }
+        };
+        let Some(preparation) = known::preparation(evidence, stage) else {
+            return none();
         };
         let (lost, activities) = match preparation.attention {
             Some(attention) => (attention, &ATTENTION[..]),
             None => (preparation.all, &known::SHAPES[..]),
         };
         if lost.idle <= Time::ZERO || lost.idle < whole * known::SHARE {
-            return Look::Passed;
+            return none();
         }
         let loss = known::loss_of_stage(evidence, (stage, idle), lost, activities);
         let has_shapes = |shapes: &StrId| *shapes != StrId::default();

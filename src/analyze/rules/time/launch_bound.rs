@@ -98,7 +98,7 @@ fn draft(
     match advice {
         _ if !evidence.platform.pytorch => draft,
         "advice_decode"
-            if practices::may_call_generate(evidence)
+            if evidence.session.model.is_some()
                 && !practices::has_static_cache(evidence, stage) =>
         {
             draft.root("root_cause", "root_action_cache")

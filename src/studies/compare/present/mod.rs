@@ -434,12 +434,15 @@ fn few_values(text: &'static Catalogue, times: &[StageChange]) -> Option<Vec<Inl
     })
 }
 
-/// The stage that changed most, of those that are known to have changed.
+/// The stage that changed most, of those that are known to have changed: without a profiler where such times are known.
 fn decided(times: &[StageChange]) -> Option<&StageChange> {
     let decided = times
         .iter()
         .filter(|change| matches!(change.verdict, Verdict::Better | Verdict::Worse));
-    decided.max_by(|a, b| factor(a).total_cmp(&factor(b)))
+    decided.max_by(|a, b| {
+        let by_profiler = b.profiled.cmp(&a.profiled);
+        by_profiler.then_with(|| factor(a).total_cmp(&factor(b)))
+    })
 }
 
 /// What stage times say, as a title.

@@ -65,12 +65,12 @@ impl Profiler {
 
 /// The program of that name next to this one, or the one on the path.
 pub(crate) fn find(name: &str) -> Option<String> {
-    let beside = std::env::current_exe()
+    let next_to_program = std::env::current_exe()
         .ok()
         .map(|program| program.with_file_name(name));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_path = std::env::split_paths(&path).map(|folder| folder.join(name));
-    let found: Option<PathBuf> = beside
+    let found: Option<PathBuf> = next_to_program
         .into_iter()
         .chain(on_path)
         .find(|path| path.is_file());

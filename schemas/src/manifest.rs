@@ -225,7 +225,7 @@ impl ArtifactKind {
             Self::NvmlCsv => "NVML samples",
             Self::SmiXml => "nvidia-smi XML",
             Self::Environment => "environment snapshot",
-            Self::Timings => "un-profiled timings",
+            Self::Timings => "unprofiled timings",
             Self::Runs => "runs of the command",
             Self::Peaks => "measured peaks",
             Self::ModelConfig => "model config",

@@ -91,7 +91,7 @@ pub(super) fn pack(args: &Pack, term: &mut Term) -> Result<(), CliError> {
         ));
     }
     for (path, reason) in &packed.left_out {
-        term.note(&format!("{path}: left out: {reason}"));
+        term.note(&format!("{path}: skipped: {reason}"));
     }
     term.note(&format!(
         "wrote {}: {} files",

@@ -54,13 +54,13 @@ pub(super) fn brand(file: &Path) -> Result<Brand, CliError> {
         ))
     };
     let text = bundle::argument_text(file).map_err(|error| refused(error.to_string()))?;
-    let beside = |path: &str| {
+    let resolve = |path: &str| {
         let mut bytes = Vec::new();
         let logo = fs::File::open(file.parent().unwrap_or(Path::new("")).join(path))?;
         logo.take(MAX_LOGO + 1).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    Brand::from_toml(&text, beside).map_err(|error| refused(error.to_string()))
+    Brand::from_toml(&text, resolve).map_err(|error| refused(error.to_string()))
 }
 
 /// The files of a template folder, by path relative to it.

@@ -290,17 +290,17 @@ pub(crate) fn archive(data: &[u8]) {
     let (path, out) = (folder.path().join("data.tar"), folder.path().join("out"));
     write(&path, data);
     let _ = bundle::unpack(&path, &out);
-    let mut beside: Vec<_> = std::fs::read_dir(folder.path())
+    let mut written: Vec<_> = std::fs::read_dir(folder.path())
         .expect("the folder is there")
         .filter_map(|entry| Some(entry.ok()?.file_name()))
         .collect();
     // What does not unpack whole leaves nothing.
-    beside.retain(|name| name != "out");
-    assert_eq!(beside, ["data.tar"]);
+    written.retain(|name| name != "out");
+    assert_eq!(written, ["data.tar"]);
     read(&path);
 }
 
-fn beside_trace(name: &str, data: &[u8]) {
+fn next_to_trace(name: &str, data: &[u8]) {
     let folder = folder();
     write(&folder.path().join("trace.json"), TRACE.as_bytes());
     write(&folder.path().join(name), data);
@@ -311,12 +311,12 @@ fn beside_trace(name: &str, data: &[u8]) {
 
 /// A manifest.
 pub(crate) fn manifest(data: &[u8]) {
-    beside_trace("manifest.json", data);
+    next_to_trace("manifest.json", data);
 }
 
 /// A description of the workload.
 pub(crate) fn workload(data: &[u8]) {
-    beside_trace("workload.toml", data);
+    next_to_trace("workload.toml", data);
 }
 
 /// What is packed holds no environment, and opens again with as many files as were packed.

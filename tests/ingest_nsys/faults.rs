@@ -153,7 +153,7 @@ fn a_page_that_is_no_page_is_named() {
 }
 
 #[test]
-fn a_journal_beside_the_file_is_mentioned() {
+fn a_journal_next_to_the_file_is_mentioned() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("timeline.sqlite");
     let bytes = database(&[STRINGS, KERNELS_2020, &kernel(1, 2, 3, global(5, 0))]);

@@ -1,6 +1,6 @@
 """Instances of stages of an nsys export or a PyTorch trace, with their GPU operations, derived without Rooflens.
 
-Definitions: docs/methodology.md, *Time* (attribution, stage, projection, left out). An operation is that of the ranges that
+Definitions: docs/methodology.md, *Time* (attribution, stage, projection, excluded). An operation is that of the ranges that
 are open on the thread of its call when that starts; if the thread has none open and exactly one other of the process has one
 over the whole call, of that one.
 """

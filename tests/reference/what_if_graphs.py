@@ -7,7 +7,7 @@
 Kernels, memcpys and memsets belong to the `decode` range in which their CUDA call began; a range has as many steps as it
 has `decode_step` ranges. Busy time is the union of their intervals. A graph has gaps of 250, 500, 1500 ns per launch;
 clocks and the spread of the ranges (quartiles) scale the sum, 3 % either way. Sums of kernels are exact, so that the
-gaps are the one error beside.
+gaps are the only other error.
 """
 import sqlite3, sys
 from statistics import quantiles, median

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Predictions checked against captures: for each pair of captures below a folder that differ in one thing, predicts the
-second from the first with `rooflens predict --from` and compares with the un-profiled stage times of the second.
+second from the first with `rooflens predict --from` and compares with the unprofiled stage times of the second.
 
     what_if_pairs.py ROOFLENS FOLDER
 

@@ -193,7 +193,7 @@ fn versions_must_fit_each_other() {
 }
 
 #[test]
-fn a_profiler_beside_the_path_is_named() {
+fn a_profiler_next_to_the_path_is_named() {
     let missing = |fake: Fake| fake.with("nsys", Err("nsys is not on the path"));
     let (status, fix) = after("nsys", |_, fake| missing(fake));
     assert_eq!(

@@ -124,7 +124,7 @@ impl Sizes {
         }
         let (least, most) = (counts.keys().next()?, counts.keys().next_back()?);
         self.remarks.push(format!(
-            "{what} is left out: it changes, from {least} to {most}"
+            "{what} is skipped: it changes, from {least} to {most}"
         ));
         None
     }
@@ -256,7 +256,7 @@ mod tests {
         assert_eq!((sizes.batch, sizes.prompt_tokens), (Some(16), None));
         assert_eq!(
             sizes.remarks[0],
-            "prompt_tokens is left out: it changes, from 100 to 130"
+            "prompt_tokens is skipped: it changes, from 100 to 130"
         );
     }
 

@@ -196,7 +196,7 @@ fn sections(
         Preset::Roofline if is_short_of_time => {
             let out = DETAIL.join(", ");
             notes.push(format!(
-                "left out for time: {out}; a longer --budget collects them"
+                "skipped for time: {out}; a longer --budget collects them"
             ));
             BASE.into_iter()
                 .filter(|name| !DETAIL.contains(name))

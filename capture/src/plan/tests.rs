@@ -248,7 +248,7 @@ fn where_time_is_short_a_launch_has_fewer_passes() {
         assert_eq!(
             pass.notes
                 .iter()
-                .any(|note| note.starts_with("left out for time: ")),
+                .any(|note| note.starts_with("skipped for time: ")),
             !is_whole
         );
     }

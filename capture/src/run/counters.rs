@@ -85,9 +85,9 @@ fn printed(
         }
         Ok(ended) => {
             let _ = fs::remove_file(&page);
-            Some(format!("{name} is left out: ncu ended with {}", ended.code))
+            Some(format!("{name} is skipped: ncu ended with {}", ended.code))
         }
-        Err(error) => Some(format!("{name} is left out: {error}")),
+        Err(error) => Some(format!("{name} is skipped: {error}")),
     }
 }
 
@@ -119,7 +119,7 @@ fn cover_names(report: &Path) -> Result<String, CaptureError> {
         Err(error) => {
             fs::remove_file(report).map_err(CaptureError::io(report))?;
             Ok(format!(
-                "kernels.ncu-rep is left out: it cannot be redacted: {error}"
+                "kernels.ncu-rep is skipped: it cannot be redacted: {error}"
             ))
         }
     }

@@ -247,7 +247,7 @@ fn exported(
     let file = format!("{name}.sqlite");
     let hidden = folders.work.join(&file);
     let gone = export::redact(&hidden, &session.secrets)
-        .map_err(|error| format!("{file} is left out: it cannot be redacted: {error}"))?;
+        .map_err(|error| format!("{file} is skipped: it cannot be redacted: {error}"))?;
     let mut notes = vec![format!(
         "{file}: {gone} values with environments, names or secrets removed"
     )];
@@ -503,7 +503,7 @@ fn take_packed(
         if let Err(reason) = gzip(&["-df"], &packed) {
             let name = from.file_name().unwrap_or_default().to_string_lossy();
             return Ok(Some(format!(
-                "{name} is left out: it cannot be unpacked: {reason}"
+                "{name} is skipped: it cannot be unpacked: {reason}"
             )));
         }
     } else {

@@ -330,7 +330,7 @@ fn written(bundle: &Bundle, members: &[Member<'_>]) -> Result<Manifest, BundleEr
 
 /// Writes a temporary file in the folder of `out` and renames it, so that `out` is never partial.
 fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Result<()> {
-    let temporary = file_beside(out)?;
+    let temporary = file_next_to(out)?;
     remember(temporary.path());
     let encoder = zstd::Encoder::new(temporary.as_file(), LEVEL)?;
     let mut tar = tar::Builder::new(encoder);
@@ -354,7 +354,7 @@ fn write_archive(manifest: &[u8], members: &[Member<'_>], out: &Path) -> io::Res
 }
 
 /// A temporary file in the folder of `out`, with the permissions of any new file.
-fn file_beside(out: &Path) -> io::Result<NamedTempFile> {
+fn file_next_to(out: &Path) -> io::Result<NamedTempFile> {
     let folder = out.parent().filter(|folder| !folder.as_os_str().is_empty());
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]

@@ -109,7 +109,7 @@ fn import(
         Ok::<(), IngestError>(())
     })?;
     if let Some(line) = first_bad {
-        let message = "rows without a start, a duration, a device, a stream or a name are left out";
+        let message = "rows without a start, a duration, a device, a stream or a name are skipped";
         let diagnostic = Diagnostic::new(Severity::DataLoss, "gpu-trace/row", message).times(bad);
         diagnostics.push(diagnostic.artifact(&file.path).at(Location::Line(line)));
     }

@@ -145,7 +145,7 @@ pub(super) fn withhold_impossible(session: &mut Session, diagnostics: &mut Diagn
     }
     for (artifact, (count, first)) in losses {
         let message =
-            format!("counters with values that no GPU can have are left out; the first: {first}");
+            format!("counters with values that no GPU can have are skipped; the first: {first}");
         let diagnostic =
             Diagnostic::new(Severity::DataLoss, "ncu/impossible", message).times(count);
         diagnostics.push(diagnostic.artifact(session.text(artifact)));

@@ -279,7 +279,7 @@ fn add_stage(
             break;
         }
         let (Some(duration), Ok(number)) = (duration(value), u32::try_from(repeat)) else {
-            let message = format!("a repeat of {} is not a time and is left out", stage.name);
+            let message = format!("a repeat of {} is not a time and is skipped", stage.name);
             let diagnostic = Diagnostic::new(Severity::DataLoss, "timings/value", message);
             diagnostics.push(diagnostic.artifact(&file.path));
             continue;
@@ -615,7 +615,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_a_profiler_ran_is_told_by_manifest_folder_and_file_and_else_unknown_beside_a_trace()
+    fn whether_a_profiler_ran_is_told_by_manifest_folder_and_file_and_else_unknown_next_to_a_trace()
     {
         let file = |path: &str, pass_kind| ArtifactFile {
             path: path.to_owned(),

@@ -56,7 +56,7 @@ const UNREAD: &[Unread] = &[
     Unread {
         is: |file| file.bytes.starts_with(b"PAR1") && is_table_of_nsys(file.name),
         what: "a table of a Parquet export of Nsight Systems (parquetdir)",
-        instead: "give the folder in which it lies beside StringIds.parquet and all others, or export the report as SQLite: nsys export --type sqlite FILE.nsys-rep",
+        instead: "give the folder in which it lies next to StringIds.parquet and all others, or export the report as SQLite: nsys export --type sqlite FILE.nsys-rep",
     },
     Unread {
         is: |file| is_memory_sum(&file.text()),
@@ -71,7 +71,7 @@ const UNREAD: &[Unread] = &[
     Unread {
         is: |file| ends(file, &[".xplane.pb"]),
         what: "an XSpace protobuf of JAX or TensorFlow",
-        instead: "give the trace.json.gz that lies beside it",
+        instead: "give the trace.json.gz that lies next to it",
     },
     Unread {
         is: |file| {
@@ -106,7 +106,7 @@ const UNREAD: &[Unread] = &[
     },
     Unread {
         is: |file| file.bytes.starts_with(&[0, 5, 0x16, 7]),
-        what: "a resource file that macOS puts beside a file (AppleDouble)",
+        what: "a resource file that macOS puts next to a file (AppleDouble)",
         instead: "give the file of the same name without ._ before it",
     },
     Unread {

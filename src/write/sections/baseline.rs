@@ -266,8 +266,8 @@ fn metrics(session: &Session, series: &Series) -> Vec<Metric> {
     let scope = series.scope(session);
     let how = match series.profiled {
         Some(true) => "profiled",
-        Some(false) => "un-profiled",
-        None => "profiled or un-profiled (not stated)",
+        Some(false) => "unprofiled",
+        None => "profiled or unprofiled (not stated)",
     };
     let basis = format!("median of {n} {how} wall times of the whole stage");
     let mut metrics = vec![STAGE_TIME.measured(scope.clone(), median, basis.clone())];

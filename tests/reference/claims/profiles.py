@@ -1,6 +1,6 @@
 """Findings about passes of Nsight Compute, derived from its tables (raw page or details page) by itself.
 
-Of a report (`.ncu-rep`) the table is the one that ncu itself wrote of it, looked for in `ncu_csv_exported` beside `ncu_rep`.
+Of a report (`.ncu-rep`) the table is the one that ncu itself wrote of it, looked for in `ncu_csv_exported` next to `ncu_rep`.
 Definitions: docs/methodology.md, *Profiled kernels and rooflines*.
 """
 

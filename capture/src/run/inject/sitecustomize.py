@@ -1,6 +1,6 @@
 """Loaded by Python at its start, before the workload. Written by rooflens-capture, and gone with the capture.
 
-What it starts is in the package beside it. The workload must not notice: failures are said and forgotten.
+What it starts is in the package next to it. The workload must not notice: failures are said and forgotten.
 """
 import importlib.machinery
 import importlib.util

@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_of_another_tool_stand_beside_kernels_and_without_a_timeline_only() {
+    fn sums_of_another_tool_stand_next_to_kernels_and_without_a_timeline_only() {
         let mut session = Session::default();
         let pass = session.add_pass("sums", PassKind::Timeline, "api.csv");
         for (name, total, max) in [("cuMemAlloc", 4, 4), ("cuLaunchKernel", 9, 5)] {

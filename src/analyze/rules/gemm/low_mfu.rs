@@ -16,7 +16,7 @@ pub(crate) static RULE: Rule = Rule::new(
     &[
         Threshold::ratio("thresholds.busy", BUSY),
         Threshold::ratio("thresholds.mfu", MFU),
-        Threshold::ratio("thresholds.fusing", BESIDE),
+        Threshold::ratio("thresholds.fusing", OTHER_KERNELS),
         Threshold::ratio("thresholds.fusing_alone", MOST),
     ],
     outcome,
@@ -31,7 +31,7 @@ const BUSY: Ratio = Ratio(0.75);
 const MFU: Ratio = Ratio(0.60);
 
 /// Share of the busy time next to GEMMs from which on fusing them is the first advice.
-const BESIDE: Ratio = Ratio(0.25);
+const OTHER_KERNELS: Ratio = Ratio(0.25);
 
 /// The same where MFU is not known: most of it.
 const MOST: Ratio = Ratio(0.50);
@@ -129,7 +129,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, mfu: Option<BusyMfu>) -> Dr
         .filter(|near| *near >= NEAR);
     let fusible = fusible(evidence, stage);
     let fused = fusible.saved();
-    let fuses = fused.is_positive() && products.is_some_and(|products| products.rest() >= BESIDE);
+    let fuses =
+        fused.is_positive() && products.is_some_and(|products| products.rest() >= OTHER_KERNELS);
     let others = others(evidence, stage, fuses);
     // Fusing saves no more than the kernels that it fuses take.
     let used = mfu.map_or(0.0, |mfu| {

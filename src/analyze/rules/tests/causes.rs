@@ -32,13 +32,19 @@ fn launch_bound_needs_launching_to_be_a_large_cause() {
         ),
         "{text}"
     );
-    let beside = |time| {
+    let launches_with = |time| {
         decode()
             .idle(Cause::Launching, 300.0)
             .idle(Cause::Sync, time)
     };
-    assert_eq!(saved(&beside(600.0).one(rule("launch-bound"))), 300.0);
-    assert_eq!(beside(601.0).outcome(rule("launch-bound")), Outcome::PASSED);
+    assert_eq!(
+        saved(&launches_with(600.0).one(rule("launch-bound"))),
+        300.0
+    );
+    assert_eq!(
+        launches_with(601.0).outcome(rule("launch-bound")),
+        Outcome::PASSED
+    );
     // Larger host code between many launches gives the same advice; host code in one place does not. Ten iterations.
     let code = |gaps| {
         let mut many = decode()

@@ -31,7 +31,7 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     );
     assert_eq!(silent(prefill().outcome(rule("low-mfu"))).0, "abstained");
     // Without the model MFU is not known, but what could be fused is: 60 % of 900 ns, not 40 %.
-    let beside = |fusible: i64| {
+    let products_with = |fusible: i64| {
         let parts = [
             (ClassGroup::Gemm, 10 * (800 - fusible)),
             (ClassGroup::Attention, 10 * 100),
@@ -39,12 +39,15 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
         ];
         prefill().busy(0.9).groups(&parts)
     };
-    let found = beside(540).one(rule("low-mfu"));
+    let found = products_with(540).one(rule("low-mfu"));
     assert!((saved(&found) - 540.0).abs() < 1e-9);
     assert!(words(&found.statement).contains("fusible=60.0 %"));
-    assert_eq!(silent(beside(360).outcome(rule("low-mfu"))).0, "abstained");
+    assert_eq!(
+        silent(products_with(360).outcome(rule("low-mfu"))).0,
+        "abstained"
+    );
     // A tenth of the group's durations is the optimizer's: 630 of 700 ns are left.
-    let mut made = beside(700).work_of(Elementwise, 9);
+    let mut made = products_with(700).work_of(Elementwise, 9);
     made.known.stage_work.as_mut().unwrap()[0].classes[KernelClass::Optimizer as usize] =
         (1, Ns(1));
     let found = made.one(rule("low-mfu"));
@@ -54,7 +57,7 @@ fn a_busy_stage_far_from_the_peak_could_save_down_to_it() {
     let found = made.one(rule("low-mfu"));
     assert!((saved(&found) - 420.0).abs() < 1e-9, "{}", saved(&found));
     // Elementwise kernels of the optimizer's range, 50 of 600 ns an iteration, run after all others.
-    let made = beside(600).holds(StageKind::Optimizer, "optimizer");
+    let made = products_with(600).holds(StageKind::Optimizer, "optimizer");
     let made = made.groups(&[(ClassGroup::Elementwise, 10 * 50)]);
     let found = made.one(rule("low-mfu"));
     assert!((saved(&found) - 550.0).abs() < 1e-9, "{}", saved(&found));

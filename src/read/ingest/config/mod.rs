@@ -258,7 +258,7 @@ fn import_environment(
     for entry in entries.into_iter().flatten() {
         let text = |key: &str| entry.get(key).and_then(Value::as_str);
         let (Some(subject), Some(key)) = (text("subject"), text("key")) else {
-            let message = "an entry has no subject or no key and is left out";
+            let message = "an entry has no subject or no key and is skipped";
             let diagnostic = Diagnostic::new(Severity::DataLoss, "environment/entry", message);
             diagnostics.push(diagnostic.artifact(&file.path));
             continue;

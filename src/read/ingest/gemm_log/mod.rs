@@ -186,7 +186,7 @@ impl Read {
             diagnostics.push(diagnostic.times(count).at(location).artifact(&file.path));
         };
         if self.lost > 0 {
-            let message = "lines of the log are damaged or cut: their calls are left out";
+            let message = "lines of the log are damaged or cut: their calls are skipped";
             push(
                 "gemm-log/line",
                 message.to_owned(),
@@ -195,8 +195,7 @@ impl Read {
             );
         }
         if self.grouped > 0 {
-            let message =
-                "grouped products are left out: their sizes are in arrays, not in the log";
+            let message = "grouped products are skipped: their sizes are in arrays, not in the log";
             push("gemm-log/grouped", message.to_owned(), self.grouped, None);
         }
         if self.full {

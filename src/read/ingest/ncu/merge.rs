@@ -330,13 +330,13 @@ impl<'a> Merge<'a> {
                 self.reported_rows,
                 Severity::Info,
                 "ncu/in-report",
-                "rows are of launches that a report of this pass gives: left out",
+                "rows are of launches that a report of this pass gives: skipped",
             ),
             (
                 self.noise,
                 Severity::Info,
                 "ncu/foreign-rows",
-                "lines that belong to no launch were left out",
+                "lines that belong to no launch were skipped",
             ),
             (
                 self.short_rows,

@@ -154,19 +154,19 @@ fn tell(rows: &Rows<'_>, lost: &Lost, version: u32, push: &mut dyn FnMut(Diagnos
             lost.others,
             Severity::DataLoss,
             "ncu-rep/results",
-            "results are of ranges, command lists or CUDA graphs and not of kernels: left out",
+            "results are of ranges, command lists or CUDA graphs and not of kernels: skipped",
         ),
         (
             rows.nameless,
             Severity::DataLoss,
             "ncu-rep/names",
-            "metrics have no name in the report: left out",
+            "metrics have no name in the report: skipped",
         ),
         (
             rows.repeated,
             Severity::Info,
             "ncu-rep/repeated",
-            "launches are in another report of this pass: left out",
+            "launches are in another report of this pass: skipped",
         ),
     ];
     for (count, severity, code, text) in counted.into_iter().filter(|(count, ..)| *count > 0) {

@@ -355,7 +355,7 @@ impl Import<'_> {
                 _ => continue,
             };
             let process = process.map(pid_of);
-            if is_of_no_use(&text) && is_beside(process, &pids) {
+            if is_of_no_use(&text) && is_other(process, &pids) {
                 continue;
             }
             // Messages are paragraphs: one line each here.
@@ -382,7 +382,7 @@ fn is_of_no_use(text: &str) -> bool {
 }
 
 /// True if a process is none of those with GPU work, if there are any: it launched them.
-fn is_beside(process: Option<i64>, with_work: &[i64]) -> bool {
+fn is_other(process: Option<i64>, with_work: &[i64]) -> bool {
     !with_work.is_empty() && process.is_some_and(|pid| !with_work.contains(&pid))
 }
 

@@ -168,19 +168,19 @@ fn settle(
     let (severity, message) = match (&settled, journal) {
         (Err(error), _) => {
             let message = format!(
-                "the journal ({ending}) beside the file cannot be used: {error}; the file is read as it is, and rows may be missing or wrong"
+                "the journal ({ending}) next to the file cannot be used: {error}; the file is read as it is, and rows may be missing or wrong"
             );
             (Severity::DataLoss, message)
         }
         (Ok(_), Journal::Rollback) => {
             let message = format!(
-                "its writer was stopped before the end, which the journal ({ending}) beside the file tells: what it had not committed is missing"
+                "its writer was stopped before the end, which the journal ({ending}) next to the file tells: what it had not committed is missing"
             );
             (Severity::DataLoss, message)
         }
         (Ok(_), Journal::Wal) => {
             let message =
-                format!("what is only in the journal ({ending}) beside the file is read, too");
+                format!("what is only in the journal ({ending}) next to the file is read, too");
             (Severity::Notice, message)
         }
     };

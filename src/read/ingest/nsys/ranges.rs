@@ -44,7 +44,7 @@ impl Import<'_> {
         })?;
         let malformed = chunks.iter().map(|chunk| chunk.malformed).sum();
         if malformed > 0 {
-            let message = "payloads of NVTX events are malformed; what they say is left out";
+            let message = "payloads of NVTX events are malformed; what they say is skipped";
             self.say(
                 Severity::Notice,
                 "nsys/bad-payloads",

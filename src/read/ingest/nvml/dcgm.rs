@@ -32,7 +32,7 @@ pub(super) fn import(
     // A value that is cut is another one.
     let end = text.rfind('\n').map_or(0, |last| last + 1);
     if !text[end..].trim().is_empty() {
-        let message = "the last line has no end: it may be cut and is left out";
+        let message = "the last line has no end: it may be cut and is skipped";
         let cut = Diagnostic::new(Severity::DataLoss, "nvml/cut", message);
         diagnostics.push(cut.artifact(&file.path));
     }

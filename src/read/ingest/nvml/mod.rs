@@ -178,7 +178,7 @@ fn say(table: &Table<'_>, read: &Read<'_>, file: &ArtifactFile, diagnostics: &mu
         push(Severity::Notice, "nvml/no-device", message, 1, None);
     }
     if read.lost_rows > 0 {
-        let message = "rows without a time or with too few cells are left out";
+        let message = "rows without a time or with too few cells are skipped";
         push(
             Severity::DataLoss,
             "nvml/row",
@@ -188,7 +188,7 @@ fn say(table: &Table<'_>, read: &Read<'_>, file: &ArtifactFile, diagnostics: &mu
         );
     }
     if read.lost_cells > 0 {
-        let message = "cells that are not numbers are left out";
+        let message = "cells that are not numbers are skipped";
         push(
             Severity::DataLoss,
             "nvml/cell",
@@ -198,7 +198,7 @@ fn say(table: &Table<'_>, read: &Read<'_>, file: &ArtifactFile, diagnostics: &mu
         );
     }
     if read.cut {
-        let message = "the last line has no end: it may be cut and is left out";
+        let message = "the last line has no end: it may be cut and is skipped";
         push(Severity::DataLoss, "nvml/cut", message, 1, None);
     }
 }

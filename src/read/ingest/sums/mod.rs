@@ -146,7 +146,7 @@ fn rows<R>(
         Ok::<(), IngestError>(())
     })?;
     if let Some(first) = bad.first() {
-        let message = "rows without a name, a count or times are left out";
+        let message = "rows without a name, a count or times are skipped";
         let loss = Diagnostic::new(Severity::DataLoss, "sums/row", message);
         let loss = loss.times(bad.len() as u64).artifact(&file.path);
         diagnostics.push(loss.at(Location::Line(*first)));

@@ -57,7 +57,7 @@ impl Notes<'_> {
     /// Skipped events.
     pub(super) fn losses(&mut self, losses: &Losses, unknown: &BTreeMap<(String, String), u64>) {
         if let Some(at) = losses.first_invalid {
-            let message = "events that are not valid JSON are left out; the first begins here";
+            let message = "events that are not valid JSON are skipped; the first begins here";
             let diagnostic = Diagnostic::new(Severity::DataLoss, "torch/invalid-events", message);
             let diagnostic = diagnostic.artifact(&self.file.path).at(Location::Byte(at));
             self.diagnostics.push(diagnostic.times(losses.invalid));
@@ -66,13 +66,13 @@ impl Notes<'_> {
             Severity::DataLoss,
             "torch/untimed-events",
             losses.untimed,
-            "events without a start or length that can be read are left out",
+            "events without a start or length that can be read are skipped",
         );
         self.add(
             Severity::DataLoss,
             "torch/memory-without-size",
             losses.unsized_memory,
-            "allocator events without a size are left out",
+            "allocator events without a size are skipped",
         );
         let mut kinds: Vec<_> = unknown.iter().collect();
         kinds.sort_by_key(|(kind, count)| (std::cmp::Reverse(**count), *kind));

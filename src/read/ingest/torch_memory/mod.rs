@@ -73,7 +73,7 @@ fn import(
         session.memory_events.push(row);
     });
     if untimed > 0 {
-        let message = "events of the allocator without a time or a size are left out";
+        let message = "events of the allocator without a time or a size are skipped";
         let diagnostic = Diagnostic::new(Severity::DataLoss, "memory/event", message);
         diagnostics.push(diagnostic.artifact(&file.path).times(untimed));
     }

@@ -85,7 +85,7 @@ fn import(
         say(
             Severity::DataLoss,
             "xla/event",
-            "events without a sound time are left out",
+            "events without a sound time are skipped",
             untimed,
         );
     }

@@ -473,7 +473,7 @@ fn refused(value: &Value) -> Option<Refusal> {
     {
         return Some(Refusal::new(
             "the prompts of a load test, not its results",
-            "give profile_export_aiperf.json, profile_export.jsonl or profile_export_genai_perf.json beside it",
+            "give profile_export_aiperf.json, profile_export.jsonl or profile_export_genai_perf.json next to it",
         ));
     }
     if value.get("traceEvents").is_some() {

@@ -95,8 +95,8 @@ mod tests {
         let mut labels = Labels::default();
         labels.avoid_line((Pt::ZERO, Pt(5.0)), (Pt(10.0), Pt(5.0)));
         let over = vec![square(0.0)];
-        let beside = vec![square(20.0)];
-        assert_eq!(labels.place(&[over.clone(), beside]), Some(1));
+        let adjacent = vec![square(20.0)];
+        assert_eq!(labels.place(&[over.clone(), adjacent]), Some(1));
         assert_eq!(labels.place(&[over]), Some(0));
     }
 }

@@ -157,7 +157,7 @@ fn lower_clock(context: &Context<'_>, found: &LowerClock) -> Vec<Inline> {
 pub(super) fn mismatched(ranks: &Ranks) -> Option<Diagnostic> {
     let count = ranks.matching.mismatched as u64;
     let message = format!(
-        "pass {}: collectives that order puts together end too far apart on their ranks; they are left out of waiting times",
+        "pass {}: collectives that order puts together end too far apart on their ranks; they are skipped of waiting times",
         ranks.run.name
     );
     (count > 0).then(|| {

@@ -279,7 +279,7 @@ fn what_was_not_collected_is_said_once_and_many_kernels_stay_readable() {
     // The longest come first.
     assert_eq!((headings.len(), headings[0]), (PAGES, "kernel_39"));
     let Some(Block::Prose(text)) = content.appendix.last() else {
-        panic!("what was left out")
+        panic!("what was skipped")
     };
     assert_eq!(text[0], Inline::Quantity(Quantity::count(28)));
 }

@@ -35,7 +35,7 @@ fn a_pass_without_gpus_says_that_its_gpu_is_unknown() {
 }
 
 #[test]
-fn measured_peaks_stand_beside_the_dense_specification() {
+fn measured_peaks_stand_next_to_the_dense_specification() {
     let mut session = with_gpu("NVIDIA H200");
     let (gpu, artifact) = (session.intern("NVIDIA H200"), session.intern("peaks.json"));
     for (what, median) in [("bf16", 791.52e12), ("copy", 4.2e12)] {

@@ -148,7 +148,7 @@ fn of_a_mixture_of_experts_the_dimensions_give_no_sizes_and_the_report_says_so()
 
 /// Charts of stage time have one colour for GEMMs and convolutions: their sum is reported where both run.
 #[test]
-fn convolutions_stand_beside_the_gemms() {
+fn convolutions_stand_next_to_the_gemms() {
     let said = |with: bool| {
         let mut program = Program::default();
         program.pass("nsys", PassKind::Timeline);
@@ -164,16 +164,19 @@ fn convolutions_stand_beside_the_gemms() {
         };
         facts[0].1.iter().map(Inline::plain).collect::<String>()
     };
-    let (alone, beside) = (said(false), said(true));
+    let (alone, with_convolutions) = (said(false), said(true));
     assert!(
         alone.contains("share=100 %") && !alone.contains("convolutions="),
         "{alone}"
     );
     assert!(
-        beside.contains("time=300 ns") && beside.contains("share=66.7 %"),
-        "{beside}"
+        with_convolutions.contains("time=300 ns") && with_convolutions.contains("share=66.7 %"),
+        "{with_convolutions}"
     );
-    assert!(beside.ends_with("convolutions=150 ns}"), "{beside}");
+    assert!(
+        with_convolutions.ends_with("convolutions=150 ns}"),
+        "{with_convolutions}"
+    );
 }
 
 #[test]

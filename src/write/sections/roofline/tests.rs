@@ -108,7 +108,7 @@ fn a_mark_lies_at_flops_per_byte_and_flops_per_second() {
 }
 
 #[test]
-fn a_kernel_without_operations_is_listed_beside_the_plot() {
+fn a_kernel_without_operations_is_listed_next_to_the_plot() {
     let content = content(&product_and_copy());
     let unplotted = dataset(&content, "roofline_unplotted");
     // The copy in no roofline; the product in none of L2 and L1, where nothing was counted.

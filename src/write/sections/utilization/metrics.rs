@@ -32,7 +32,7 @@ pub(super) fn of(context: &Context<'_>, stage: &StageUtilization) -> Vec<Metric>
     let kind = if stage.timed.profiled.is_some() {
         "projection"
     } else {
-        "un-profiled repeats"
+        "unprofiled repeats"
     };
     let over = format!(
         "stage time {time} (median, {kind} of pass {})",

@@ -1,6 +1,6 @@
 """Phases of the workload by what it does: prefill, decode, train_step, calls of generate, batches of engines, CUDA graphs.
 
-In a run without a profiler they are timed, beside the ranges of the workload. Where it opens no ranges at all, profiled
+In a run without a profiler they are timed, next to the ranges of the workload. Where it opens no ranges at all, profiled
 runs open NVTX ranges of these names, so that the report has stages. With ROOFLENS_STEPS=only they take the place of the
 workload's own.
 """

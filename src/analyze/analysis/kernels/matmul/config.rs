@@ -172,7 +172,7 @@ fn drop_impossible_head(facts: &Facts, known: &mut Vec<(OpIndex, Product)>) -> b
 
 /// Matrix kernels without those of small products next to the model, such as rotary embeddings in single precision.
 fn kernels(session: &Session, facts: &Facts, matrix: &Matrix, instance: usize) -> Vec<Kernel> {
-    let beside = |kernel: KernelId| {
+    let is_small_product = |kernel: KernelId| {
         let identity = &facts.identities[kernel.index()];
         identity.class == KernelClass::Gemm
             && matrix.is_main(kernel)
@@ -180,7 +180,7 @@ fn kernels(session: &Session, facts: &Facts, matrix: &Matrix, instance: usize) -
     };
     let kernels = matrix.of(session, facts, &facts.instances[instance]);
     kernels
-        .filter(|(_, kernel)| !beside(*kernel))
+        .filter(|(_, kernel)| !is_small_product(*kernel))
         .map(|(op, kernel)| Kernel {
             op,
             class: facts.identities[kernel.index()].class,

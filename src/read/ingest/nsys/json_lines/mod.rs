@@ -235,18 +235,18 @@ impl Lost {
     fn tell(self) -> Vec<Diagnostic> {
         let mut diagnostics = Vec::new();
         if let Some((line, error)) = self.bad {
-            let message = format!("lines that make no sense are left out; the first: {error}");
+            let message = format!("lines that make no sense are skipped; the first: {error}");
             let bad = Diagnostic::new(Severity::DataLoss, "nsys/bad-lines", message);
             diagnostics.push(bad.at(Location::Line(line)).times(self.bad_count));
         }
         if self.unknown_work > 0 {
-            let message = "events of CUDA are neither kernels nor copies, memsets or synchronizations (graphs that were traced as a whole, say); they are left out";
+            let message = "events of CUDA are neither kernels nor copies, memsets or synchronizations (graphs that were traced as a whole, say); they are skipped";
             let unknown = Diagnostic::new(Severity::DataLoss, "nsys/unknown-work", message);
             diagnostics.push(unknown.times(self.unknown_work));
         }
         if self.unknown_unit > 0 {
             let message =
-                "NVTX events do not say that their times are nanoseconds; they are left out";
+                "NVTX events do not say that their times are nanoseconds; they are skipped";
             let unknown = Diagnostic::new(Severity::DataLoss, "nsys/unknown-unit", message);
             diagnostics.push(unknown.times(self.unknown_unit));
         }

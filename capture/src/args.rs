@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Peaks(Passed),
     /// Measure single operations of language models on this GPU
     Bench(Passed),
-    /// Print the completions of a shell
+    /// Generate shell completions
     Completions {
         /// Shell
         #[arg(value_enum, value_name = "SHELL")]

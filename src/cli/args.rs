@@ -112,7 +112,7 @@ pub(super) enum Command {
     ServeReport(ServeReport),
     /// Write a report of microbenchmarks: bench.json and peaks.json of rooflens-capture.
     BenchReport(BenchReport),
-    /// Say what is in a bundle, an archive or a file.
+    /// Show the contents of a bundle, an archive or a file.
     Inspect(Inspect),
     /// Print metrics.json.
     Metrics(Metrics),
@@ -126,7 +126,7 @@ pub(super) enum Command {
     Pack(Pack),
     /// Unpack an archive.
     Unpack(Unpack),
-    /// The templates of the PDF.
+    /// Export the PDF templates.
     #[command(subcommand, arg_required_else_help = false)]
     Templates(Templates),
     /// Keep results of many captures in one folder.
@@ -141,7 +141,7 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print the completions of a shell.
+    /// Generate shell completions.
     Completions {
         /// Shell
         #[arg(value_enum, value_name = "SHELL")]

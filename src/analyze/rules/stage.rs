@@ -412,7 +412,7 @@ impl StageLine {
             gain.of_ns = self.busy;
             gain.kind = GainKind::WorkAfterCpu;
             gain.of = words!(self, "findings.busy_time", stage = self.label());
-            gain.basis = words!(self, "findings.after_host");
+            gain.basis.clear();
         }
         finding
     }

@@ -504,7 +504,9 @@ fn fit_chart(pages: &Pages<'_>, number: usize, all_series: &[Series<'_>]) -> Cha
         title: words!(
             pages,
             "microbench.fit_chart",
-            operation = Inline::code(operation)
+            operation = Inline::code(operation),
+            flops = in_flops.then_some(""),
+            bytes = (!in_flops).then_some(""),
         ),
         description: words!(pages, "microbench.fit_description"),
         plot: Plot::LogLog(LogLog {

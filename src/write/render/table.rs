@@ -148,7 +148,7 @@ fn note(report: &Report, dataset: &Dataset, view: &View, shown: usize) -> Option
 }
 
 /// Columns whose texts are labels of ours and not names from the data: pages have words for them.
-const LABELS: [&str; 28] = [
+const LABELS: [&str; 29] = [
     "assumption",
     "basis",
     "bottleneck",
@@ -164,6 +164,7 @@ const LABELS: [&str; 28] = [
     "formula",
     "grade",
     "kind",
+    "label",
     "limiter",
     "match",
     "next",

@@ -197,7 +197,7 @@ impl Leaf {
 
     /// Its share of the measured iterations, and why it has no action.
     pub(super) fn sentence(&self, evidence: &Evidence<'_>) -> Vec<Inline> {
-        let part = Inline::code(self.label(evidence));
+        let part = Inline::code(evidence.text.word(&self.label(evidence)));
         let stage = (evidence.stages.len() > 1).then(|| Inline::strong(&self.stage));
         if self.lacks_counters {
             let command = self.command(evidence).map(Inline::Code);

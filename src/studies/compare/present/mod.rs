@@ -13,7 +13,8 @@ use rooflens_analysis::engine::classify::{ClassGroup, identify};
 use rooflens_document::chart::{Bar, Color, Part as Legend, Plot, StackedBars};
 use rooflens_document::report::{Document, Provenance, Report};
 use rooflens_document::{
-    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, columns, method, say, words,
+    Block, Catalogue, Chart, Inline, Quantity, SectionContent, Table, Tile, columns, method, say,
+    words,
 };
 use rooflens_schemas::Unit;
 use rooflens_sections::group_color;
@@ -102,6 +103,21 @@ impl<'a> Pages<'a> {
     fn summary(&self) -> SectionContent {
         let comparison = self.comparison;
         let mut content = SectionContent::default();
+        let tile = |change: &StageChange| Tile {
+            label: words!(
+                self,
+                "compare.tile",
+                stage = change.stage.as_str(),
+                step = change.per_step.then_some(""),
+                profiled = change.profiled.then_some(""),
+            ),
+            now: change.median.after.into(),
+            others: vec![(words!(self, "compare.before"), change.median.before.into())],
+        };
+        let tiles: Vec<Tile> = comparison.times.iter().take(STAGES).map(tile).collect();
+        if !tiles.is_empty() {
+            content.blocks.push(Block::Tiles(tiles));
+        }
         let conditions = &comparison.conditions;
         if !conditions.is_empty() {
             content

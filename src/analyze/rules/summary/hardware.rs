@@ -53,7 +53,8 @@ pub(super) fn faster_gpus(
             }
         }
     }
-    let share = Ratio::of(computing, whole.now);
+    let busy = whole.busy_share(evidence).unwrap_or(Ratio::ONE);
+    let share = Ratio::of(computing, whole.now).min(busy);
     let after = Ratio::of(computing_after, whole.best().max(Time(1.0))).min(Ratio::ONE);
     let is_other = (after.0 - share.0).abs() >= OTHER.0;
     let comma = evidence.text.comma();

@@ -119,7 +119,7 @@ pub(super) fn add_causes(
 
 /// The view of the data set of launch figures, with or without those of the queue.
 pub(super) fn view_of_figures(context: &Context<'_>, lines: &[&StageIdle], queues: bool) -> Block {
-    let mut columns = vec!["stage", "verdict", "busy_share", "launches"];
+    let mut columns = vec!["stage", "verdict", "launches"];
     // Where an iteration is one step, both would say the same.
     let steps_differ = lines.iter().any(|line| {
         let calls = Count(line.launches.calls as f64 / line.instances.len().max(1) as f64);

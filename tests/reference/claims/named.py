@@ -137,14 +137,15 @@ def of_stage(work, stage, process, activities):
                 parts=own.windows, names_text=", ".join(listed[:3])), own, line, lost
 
 
-def gain_of_stage(line, all_windows, windows, loss, saved, issued):
-    """Of each iteration; of all of them where few have the loss, or where a share of all is none of the median one."""
+def gain_of_stage(line, all_windows, windows, loss, saved, issued, around=0):
+    """Of each iteration; of all of them where few have the loss, or where a share of all is none of the median one. The share is
+    of the iterations and of the time around their operations."""
     if 2 * windows < all_windows:
         return loss
     mean = line.whole / len(line.found)
     if mean > 1.5 * line.time or line.time > 1.5 * mean:
         return saved
-    return line.saving_share(saved / line.whole, issued / all_windows)
+    return line.saving_share(saved / (line.whole + around), issued / all_windows)
 
 
 def of_loop(work, activities):
@@ -342,12 +343,14 @@ def sync_bound(work, stage, process, found):
     if keeps_host(kind, own) and not (is_mixed and launches):
         most, issued = min(most, line.waits() * len(line.counted)), 0
     saved = min(bound(lost, issued, line.of_host(), line.late_latency()), most, line.whole)
-    gain = gain_of_stage(line, own.windows, told["windows"], min(lost + issued, most), saved, issued)
+    # Unprofiled times hold what the host does in the range around the operations, where it does not wait.
+    beyond = around(work, stage) if line.unprofiled is not None else 0
+    gain = gain_of_stage(line, own.windows, told["windows"], min(lost + issued, most), saved, issued, beyond)
     if launches and is_repeated(own) and 2 * told["windows"] >= own.windows:
         gain = max(gain, line.saving_idle(line.time - line.busy))
     name = ", ".join(listed[:3]) if kind == "mask" else ", ".join(names([own], activities)[:3]) if is_mixed else name
-    calls, call, around = sync_calls(work, stage, process)
-    return dict(told, gain=gain, names_text=with_shares(work, own, activities, name), calls=calls, call_text=call, around_text=around,
+    calls, call, place = sync_calls(work, stage, process)
+    return dict(told, gain=gain, names_text=with_shares(work, own, activities, name), calls=calls, call_text=call, around_text=place,
                 within_share=min((line.pool["sync"] + line.pool["copy"]) / lost, 1))
 
 

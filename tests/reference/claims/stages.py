@@ -14,6 +14,7 @@ from activities import UNNAMED
 from idle import LABELS, kind, union, within
 from kernel_names import class_of
 from instances import covered, projection
+from model import mbu, mfu
 from line import HOST, Line
 from named import (IDLE as NAMED_IDLE, MOST, OCCURS, around, host_of, host_place, idle_of_windows, losses_of, of_attention, others, pairs_of,
                    place_of, preparation, shapes_of_others)
@@ -188,7 +189,14 @@ def stage_busy(work, stage, process, found):
     return dict(time=time, share=1 - busy - others, other_share=others, busy_share=busy, cause_text=word,
                 cause_share=most / profiled, apart_text=APART if rarer else "", count=len(line.counted), sole_text=word,
                 group_text=group, group_share=share, exposed_share=exposed / line.time, operations=line.operations,
-                mean=sizes / line.operations)
+                mean=sizes / line.operations, **of_model(work, stage, time, busy))
+
+
+def of_model(work, stage, time, busy):
+    """Utilization by the dimensions of the model, where it is known."""
+    own, moved = mfu(work, stage, time), mbu(work, stage)
+    told = {} if own is None else dict(mfu_share=own, busy_mfu_share=own / busy)
+    return told if moved is None else told | dict(mbu_share=moved)
 
 
 def main_around(work, process, stage):

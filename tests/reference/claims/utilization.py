@@ -9,6 +9,7 @@ import re
 
 from kernel_names import class_of
 from line import Line
+from model import mfu
 from parts import details, insert, uncovered
 
 FUSIBLE = ("norm", "elementwise", "gather")
@@ -76,11 +77,13 @@ def low_mfu(work, stage, process, found):
         kept += kept_by_fusion(ops, work)
     share, number = line.busy_share, len(counted)
     most = (fused.total() - kept) / number
-    told = dict(beside_share=fused.total() / number / line.busy, busy_share=share, busy2_share=share, gemm_share=busy["gemm"] / busy.total(),
+    whole = mfu(work, stage, line.reference)
+    told = {} if whole is None else dict(mfu_share=whole / share)
+    told |= dict(beside_share=fused.total() / number / line.busy, busy_share=share, busy2_share=share, gemm_share=busy["gemm"] / busy.total(),
                 gemms=products / number, **{one: fused[one] / number for one in FUSIBLE})
     if busy.total() < sum(op.end - op.start for one in counted for op in one.ops):
         # Where operations overlap, no definition says which class has the time.
-        return dict(busy_share=share, busy2_share=share, gemms=products / number)
+        return {group: told[group] for group in ("mfu_share", "busy_share", "busy2_share", "gemms") if group in told}
     reached = re.search(r"an MFU of (\S+) %", work.statement)
     # What a fusion saves, unless the whole distance to the peak is less.
     if reached is None or most < 0.9 * line.busy * (1 - float(reached[1]) / 100):

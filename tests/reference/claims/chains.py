@@ -237,7 +237,7 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
                           r"(?:; \S+ \S+ of it is batch normalization in NCHW, with few blocks)?"
                           + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) for a tensor of (?P<sizes_text>.+?) elements)?"
                           r"(?:, for (?P<around_text>\S+?))?" + FRAME,
-    "transposed-copies": r".+? copies tensors to change the order of axes (?P<chains>\S+) times" + PER + " outside of elementwise chains: " + TIME
+    "transposed-copies": r".+? copies tensors to change the order of axes (?P<chains>\S+) times" + PER + "(?: outside of elementwise chains)?: " + TIME
                          + r"(?:; (?:most of it|the largest part, (?P<part>\S+ %),) for a tensor of (?P<sizes_text>.+?) elements)?"
                          r"(?:, for (?P<around_text>\S+?))?" + FRAME,
     "norm-unfused": r".+? normalizes with (?P<kernels>\S+) separate kernels" + PER + r", (?P<chains>\S+) chains? of elementwise "

@@ -286,12 +286,38 @@ def by_name(work, wanted):
     return times, whole
 
 
+def in_loop(work, wanted):
+    """Time of kernels in the measured loop, without those of stages that the CPU bounds."""
+    from chains import measured_loop, stages_of
+    from line import Line
+
+    window = measured_loop(work)
+    bounded = {op.rank for stage, process in stages_of(work) if Line(work, stage, process).is_host_bound()
+               for one in work.instances(stage)[process] for op in one.ops}
+    return sum(op.end - op.start for op in work.capture.ops if not op.copy and op.rank not in bounded and window
+               and window[0] <= op.start and op.end <= window[1] and wanted(details(work, op)))
+
+
+def saved_by(work, wanted, slow, fast):
+    """What kernels of the measured loop save at the dense rate of another type."""
+    from operators import RATES
+
+    return in_loop(work, wanted) * (1 - RATES[slow] / RATES[fast])
+
+
 def no_tensor_cores(work, stage, process, found):
     times, whole = by_name(work, lambda one: is_fp32_without_tensor_cores(one) or is_fp32_engine(one) or CONVOLUTIONS["fp32"](one))
     transforms = by_name(work, is_fp32_transform)[0].total()
     time = times.total() + transforms
-    half = by_name(work, CONVOLUTIONS["bf16" if "bf16 convolutions" in work.statement else "fp16"])[0]
-    return dict(time=time, share=time / whole, transforms=transforms, kernel_text=longest(times), convolutions=half.total(),
+    dtype = "bf16" if "bf16 convolutions" in work.statement else "fp16"
+    half = by_name(work, CONVOLUTIONS[dtype])[0]
+    # Other types have the rate of single precision without tensor cores.
+    if "convolutions run" in work.statement and not work.statement.startswith("fp32"):
+        gain = saved_by(work, CONVOLUTIONS[dtype], "simt fp32", dtype)
+    else:
+        gain = saved_by(work, lambda one: is_fp32_without_tensor_cores(one) or is_fp32_engine(one) or CONVOLUTIONS["fp32"](one),
+                        "simt fp32", "fp32") + in_loop(work, is_fp32_transform)
+    return dict(gain=gain, time=time, share=time / whole, transforms=transforms, kernel_text=longest(times), convolutions=half.total(),
                 convolutions_share=half.total() / whole, convolution_kernel_text=longest(half))
 
 

@@ -41,5 +41,8 @@ def clock_limit(source, gpu, reason, name):
     period = int(samples[-1]["t_ns"]) - int(samples[0]["t_ns"])
     busy = period * sum(float(sample["util_gpu_pct"] or 0) for sample in samples) / 100 / len(samples)
     clock, without = mean_clock(limited), mean_clock(others)
-    return dict(share=share, clock=clock, clock_without=without, limit=power_limit(source.path / "snapshot", int(gpu)),
+    # A clock that falls has not found its level: the last quarter of the samples at work with the reason.
+    at_work = [float(sample["sm_mhz"]) * 1e6 for sample in limited if float(sample["util_gpu_pct"] or 0) > 0]
+    quarter = at_work[len(at_work) - len(at_work) // 4:]
+    return dict(last=sum(quarter) / len(quarter) if quarter else None, share=share, clock=clock, clock_without=without, limit=power_limit(source.path / "snapshot", int(gpu)),
                 most=max(float(sample["power_mw"]) for sample in samples) / 1e3, gain=busy * share * (1 - clock / without))

@@ -56,7 +56,7 @@ def low_mfu(work, stage, process, found):
     line = Line(work, stage, process)
     counted, updates = line.counted, work.instances("optimizer").get(process, [])
     in_updates = {op.rank for one in updates for op in one.ops} if stage != "optimizer" else set()
-    busy, fused, kept, products = collections.Counter(), collections.Counter(), 0, 0
+    busy, fused, durations, kept, products = collections.Counter(), collections.Counter(), collections.Counter(), 0, 0
     for one in counted:
         for gpu in {op.gpu for op in one.ops}:
             own = [op for op in one.ops if op.gpu == gpu]
@@ -68,6 +68,7 @@ def low_mfu(work, stage, process, found):
                         continue
                     free = uncovered([(op.start, op.end)], cover)
                     busy[name] += free
+                    durations[name] += op.end - op.start
                     # Where kernels overlap, the earlier one has the time.
                     if op.rank not in in_updates and is_fusible(op, details(work, op)):
                         fused[name] += free
@@ -77,13 +78,12 @@ def low_mfu(work, stage, process, found):
         kept += kept_by_fusion(ops, work)
     share, number = line.busy_share, len(counted)
     most = (fused.total() - kept) / number
+    # Of a moment with several kernels, charts know the group: GEMMs and convolutions have it by their durations.
+    of_group, part = busy["gemm"] + busy["convolution"], durations["gemm"] / max(durations["gemm"] + durations["convolution"], 1)
     whole = mfu(work, stage, line.reference)
     told = {} if whole is None else dict(mfu_share=whole / share)
-    told |= dict(beside_share=fused.total() / number / line.busy, busy_share=share, busy2_share=share, gemm_share=busy["gemm"] / busy.total(),
+    told |= dict(beside_share=fused.total() / number / line.busy, busy_share=share, busy2_share=share, gemm_share=of_group * part / busy.total(),
                 gemms=products / number, **{one: fused[one] / number for one in FUSIBLE})
-    if busy.total() < sum(op.end - op.start for one in counted for op in one.ops):
-        # Where operations overlap, no definition says which class has the time.
-        return {group: told[group] for group in ("mfu_share", "busy_share", "busy2_share", "gemms") if group in told}
     reached = re.search(r"an MFU of (\S+) %", work.statement)
     # What a fusion saves, unless the whole distance to the peak is less.
     if reached is None or most < 0.9 * line.busy * (1 - float(reached[1]) / 100):

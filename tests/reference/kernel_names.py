@@ -14,16 +14,17 @@ CLASSES = [
     # The root mean square of a fused RMS norm has `pow`, `mean` and `rsqrt`.
     ("norm", r"^triton_(red|per)_.*mean.*rsqrt"),
     ("elementwise", r"^triton_(poi|red|per)_(?!.*(soft_?max|norm))"),
-    ("sorting", r"(?<!ten)sort|fill_reverse_indices"),
-    ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o|convert_dq_to_16bits"),
+    ("sorting", r"(?<!ten)(?<!search)sort(?!ed_cuda)|fill_reverse_indices|topk|scan_by_key"),
+    ("attention", r"flash|fmha|sdpa|attention|attn|dot_do_o|convert_dq_to_16bits|lean_reduction"),
     ("convolution", r"fprop|dgrad|wgrad|implicit_gemm|winograd|scudnn|computeOffsets|precompute_indices|conv(olve|olution|_depthwise|[123]d)|im2col"),
     ("norm", r"soft_?max|layer_?norm|LayerNorm|batch_norm|rms_?norm|bn_(fw|bw)|norm_(kernel|fwd|bwd)|ComputePartGrad"
              r"|ComputeGradInput|ComputeGradGamma|GammaBeta|ln_(fwd|bwd)|nll_loss|RowwiseMoments|GroupNorm|ComputeFusedParams"),
     ("pooling", r"upsample"),
     ("gemm", r"gemm|gemv|cutlass::(Kernel|device)|splitK|nvjet|wgmma|dot_kernel|epilogue::impl"),
-    ("fft", r"fft"),
+    ("fft", r"fft|real_complex_args"),
+    ("sampling", r"sampleMultinomial"),
     ("optimizer", r"multi_tensor_apply|adam"),
-    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwToNhwc|nhwcToNchw|AddPadding|convertTensor|roll_|flip|fill"
+    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwTo|nhwcTo|foldedNhwc|AddPadding|convertTensor|roll_|flip|FillFunctor|scatter_fill|reflection_pad"
                r"|compute_grad_weight|krn_partial|triu_tril"),
     ("pooling", r"pool"),
     ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|scalePacked|arange|swiglu"
@@ -32,7 +33,7 @@ CLASSES = [
 GROUPS = {"gemm": "GEMM", "convolution": "convolution", "attention": "attention", "norm": "norm, softmax",
           "elementwise": "elementwise, reduction", "optimizer": "elementwise, reduction", "gather": "copy, layout, gather",
           "copy": "copy, layout, gather", "communication": "communication", "pooling": "pooling, resampling", "fusion": "compiler fusion",
-          "sorting": "sorting, top-k"}
+          "sorting": "sorting, top-k", "fft": "FFT"}
 FP32_GEMM = re.compile(r"(ampere|volta|turing|maxwell|sm\d\d)_(s|cg|gc|c)gemm|\w*xmma_gemm_f32f32_f32f32\w*_ffma_"
                        r"|void cutlass::Kernel2<cutlass_\d+_simt_[sc]gemm_")
 

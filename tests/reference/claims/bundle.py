@@ -1,5 +1,6 @@
 """An input of a report: a file, or a bundle with the raw artifact of each of its passes."""
 
+import collections
 import json
 import math
 import pathlib
@@ -10,6 +11,7 @@ import tomllib
 from instances import Pass, projection
 from profiles import Profile
 
+SIZES, CLOSE = ("batch", "tokens", "keys", "steps"), 1.05
 ARTIFACTS = {"timeline": ("*.sqlite",), "operators": ("*.pt.trace.json",), "counters": ("*.ncu-rep", "*.raw.csv")}
 
 
@@ -70,15 +72,60 @@ class Input:
         """Typical time of the unprofiled repeats of a stage, and their steps."""
         if stage not in self.baseline:
             return None, None
-        return typical(self.repeats(stage)), self.baseline[stage].get("steps")
+        return self.typical(stage), self.baseline[stage].get("steps")
 
     def settle(self, work):
-        """Leaves of each stage the settled repeats, if its iterations settle, too, and keeps the slow ones before."""
+        """Leaves of each stage the settled repeats, if its iterations settle, too, and keeps the slow ones before. Iterations at two
+        levels weigh those of fewer repeats."""
         for stage, own in self.baseline.items():
-            processes, at = sorted(work.instances(stage)), settling(own["ms"])
-            spans = [projection(one) for one in work.counted(stage, processes[0])] if at and len(processes) == 1 else []
-            if settling([end - start for start, end in spans]):
+            processes = sorted(work.instances(stage))
+            spans = [projection(one) for one in work.counted(stage, processes[0])] if len(processes) == 1 else []
+            times, at = [end - start for start, end in spans], settling(own["ms"])
+            if at and settling(times):
                 own["before"], own["ms"] = own["ms"][:at], own["ms"][at:]
+                own |= {name: sizes[at:] for name, sizes in own.items() if name in SIZES and isinstance(sizes, list)}
+            if len(times) > len(own["ms"]) and levels(times):
+                own["mix"] = [len(level) for level in levels(times)]
+
+    def sizes(self, stage):
+        """Of each repeat the sizes that are known; the keys of one token do not matter."""
+        own = self.baseline[stage]
+        lists = {name: own[name] if isinstance(own[name], list) else [own[name]] * len(own["ms"]) for name in SIZES if name in own}
+        found = [{name: sizes[at] for name, sizes in lists.items()} for at in range(len(own["ms"]))]
+        return [tuple(size for name, size in one.items() if name != "keys" or one.get("tokens") != 1) for one in found]
+
+    def outliers(self, stage):
+        """Repeats far from the median of those of their sizes: number, time, median, number of these, modified z-score."""
+        times, groups = [round(time) for time in self.repeats(stage)], collections.defaultdict(list)
+        for at, sizes in enumerate(self.sizes(stage)):
+            groups[sizes].append(at)
+        for group in groups.values():
+            median = statistics.median(times[at] for at in group)
+            spread = statistics.median(abs(times[at] - median) for at in group)
+            for at in group if spread and len(group) >= 3 else []:
+                score = 0.6745 * (times[at] - median) / spread
+                if abs(score) > 3.5 and abs(times[at] - median) >= 0.05 * median:
+                    yield at, times[at], median, len(group), score
+
+    def beyond_levels(self, stage):
+        """What outliers take beyond the level of their size, where the two levels are those of two sizes."""
+        if self.levels(stage) is None or len(set(self.sizes(stage))) == 1:
+            return 0
+        return sum(abs(time - median) for _, time, median, *_ in self.outliers(stage))
+
+    def levels(self, stage):
+        """The two levels of repeats of at most two sizes, or of sizes so close that they explain none."""
+        sizes = [math.prod(one) for one in self.sizes(stage)]
+        is_alike = len(set(self.sizes(stage))) <= 2 or max(sizes) <= CLOSE * min(sizes)
+        return levels(self.repeats(stage)) if is_alike and "before" not in self.baseline[stage] else None
+
+    def typical(self, stage):
+        """The median of repeats; of those at two levels the mean of their medians, each by its number."""
+        two = self.levels(stage)
+        if two is None:
+            return statistics.median(self.repeats(stage))
+        numbers = self.baseline[stage].get("mix") or [len(level) for level in two]
+        return sum(statistics.median(level) * number for level, number in zip(two, numbers)) / sum(numbers)
 
     def repeats(self, stage):
         """Nanoseconds of the unprofiled repeats of a stage."""
@@ -107,9 +154,3 @@ def levels(times):
     gaps = [(times[at] - times[at - 1], at) for at in range(fifth, len(times) - fifth + 1)] if len(times) >= 10 else [(0, 0)]
     gap, at = max(gaps)
     return (times[:at], times[at:]) if gap > 0.15 * statistics.median(times) else None
-
-
-def typical(times):
-    """The median of times; of those at two levels the mean of their medians, each by its number."""
-    two = levels(times)
-    return sum(statistics.median(level) * len(level) for level in two) / len(times) if two else statistics.median(times)

@@ -48,7 +48,7 @@ class CallFinder:
         return self.chains
 
     def add(self, kind, positions, scale=1, sizes="", factor=None):
-        example = dict(operators=None, sizes=sizes, source="", target="", factor=factor, around=None, first=None)
+        example = dict(operators=None, names=(), sizes=sizes, source="", target="", factor=factor, around=None, first=None)
         self.chains.append(Chain(kind, positions, 0, example, scale=scale, left=0))
 
     def issued(self, at):

@@ -19,10 +19,8 @@ from stages import Rest
 
 # What the program writes out itself runs code of its own between its launches.
 OF_LOOPS = ("optimizer-loop", "expert-loop", "gemm-loop", "attention-math")
-BY_NAMES = ("gemm-epilogue", "layout-conversions", "norm-unfused", "pointwise-unfused", "dtype-casts", "repeated-calls", "constant-calls", "recomputed-activations")
-OF_GRIDS = ("norm-unfused", "pointwise-unfused", "dtype-casts")
-# Elements per block of vectorized kernels at most, and whether a chain goes on after a fill.
-READINGS = ((1024,), (2048, False))
+BY_NAMES = ("gemm-epilogue", "layout-conversions", "norm-unfused", "pointwise-unfused", "dtype-casts", "repeated-calls", "constant-calls",
+            "recomputed-activations", "optimizer-loop", "attention-math")
 OF_LAUNCHES = ("optimizer-loop", "expert-loop", "gemm-loop", "layout-conversions")
 
 
@@ -49,17 +47,17 @@ def measured_loop(work):
     return (min(start for start, _ in spans), max(end for _, end in spans)) if spans else None
 
 
-def places(work, roof, reading=()):
-    """Of each stage, and of what lies between stages (None), its groups; by names alone in one reading of the grids."""
-    if reading in work.places:
-        return work.places[reading]
+def places(work, roof):
+    """Of each stage, and of what lies between stages (None), its groups; by names alone without the rates of a GPU."""
+    if work.places:
+        return work.places
     found, place_of, window = {}, {}, measured_loop(work)
     for key in stages_of(work):
         counted = work.counted(*key)
-        found[key[0]] = Place(len(counted))
+        found[key] = Place(len(counted))
         for number, one in enumerate(work.instances(key[0])[key[1]]):
             for op in one.ops:
-                place_of[op.rank] = (key[0], number) if one in counted else None
+                place_of[op.rank] = (key, number) if one in counted else None
     found[None] = Place(1)
     launches = collections.defaultdict(list)
     for at, op in enumerate(work.capture.ops):
@@ -73,7 +71,7 @@ def places(work, roof, reading=()):
             own = details(work, op)
             launches[op.gpu, own["stream"]].append(Launch(op, at, own, place, operators_around(work, op)))
     for own in launches.values():
-        chains = (Finder if roof else Names)(own, roof, work, *reading).find()
+        chains = (Finder if roof else Names)(own, roof, work).find()
         for chain in chains + CallFinder(own, work).find():
             place = found[own[chain.launches[0]].place[0]]
             time = sum(own[at].time for at in chain.launches) * chain.scale + chain.also
@@ -86,10 +84,10 @@ def places(work, roof, reading=()):
             group["within"] += removed * chain.within
             group["time"] += time
             group["bound"] += min(chain.bound, time)
-            key = tuple(chain.example[name] or "" for name in ("operators", "sizes", "source", "target"))
+            key = tuple(chain.example[name] or "" for name in ("operators", "sizes", "source", "target", "names"))
             example = group["examples"].setdefault(key, dict(chain.example, time=0))
             example["time"] += time
-    work.places[reading] = found
+    work.places = found
     return found
 
 
@@ -102,28 +100,17 @@ def of_pass(work, kind):
             return places(other, Roof(gpu_name(work))), other
     if kind not in BY_NAMES:
         raise LookupError("no derivation by names alone")
-    found = places(work, None)
-    others = [places(work, None, reading) for reading in READINGS] if kind in OF_GRIDS else []
-    # A cast in a chain belongs to that, and an FP64 kernel may.
-    kinds = OF_GRIDS if kind == "dtype-casts" else [kind]
-    differs = any(totals(place, one) != totals(found[stage], one) for other in others for stage, place in other.items() for one in kinds)
-    if differs or others and any("double" in (details(work, op)["name"] or "") for op in work.capture.ops):
-        raise LookupError("names and grids do not say which kernels belong together")
-    return found, work
-
-
-def totals(place, kind):
-    group = place.groups.get(kind)
-    return group and (group["chains"], group["kernels"], group["time"], group["bound"])
+    return places(work, None), work
 
 
 def chain_rule(kind):
     def derivation(work, stage, process, found):
         found_places, other = of_pass(work, kind)
-        of_loop, per_step = work.of_stage is None, 1
-        if not any(kind in place.groups for place in (found_places.values() if of_loop else [found_places[stage]])):
-            if other is work and kind in OF_GRIDS:
-                raise LookupError("names and grids do not say which kernels belong together")
+        of_loop, per_step, key = work.of_stage is None, 1, (stage, process)
+        if other is not work:
+            processes, own = sorted(other.instances(stage)), sorted(work.instances(stage))
+            key = stage, processes[own.index(process) % len(processes)]
+        if not any(kind in place.groups for place in (found_places.values() if of_loop else [found_places[key]])):
             return None
         line = Line(work, stage, process)
         if of_loop:
@@ -137,10 +124,10 @@ def chain_rule(kind):
             time, saved = sum(one["time"] for one in groups), sum(max(one["time"] - one["bound"], 0) for one in groups)
             gain = min(scale * saved / whole, end - start)
         else:
-            place = found_places[stage]
+            place = found_places[key]
             group, whole, instances, scale = place.groups[kind], place.time, place.instances, line.operation_time
             # The other pass may have decoded fewer steps.
-            own, of_other = work.steps(line.counted[0]), other.steps(other.counted(stage, next(iter(other.instances(stage))))[0])
+            own, of_other = work.steps(line.counted[0]), other.steps(other.counted(*key)[0])
             per_step = of_other / own if own and of_other else 1
             time, saved = group["time"], max(group["time"] - group["bound"], 0)
             gain = gain_of(line, kind, min(scale * saved / whole, line.busy), line.operations * group["removed"] / place.operations,
@@ -150,11 +137,10 @@ def chain_rule(kind):
         derived = dict(chains=count(group["chains"], instances * per_step), kernels=count(group["kernels"], instances * per_step),
                        time=scale * time / whole, share=time / whole, part=example["time"] / group["time"],
                        sizes_text=example["sizes"], from_text=example["source"],
-                    to_text=example["target"], operators_text=example["operators"], around_text=example["around"],
+                    to_text=example["target"], operators_text=example["operators"] or example["names"], around_text=example["around"],
                     factor=round(example["factor"]) if example["factor"] else None, frame_text=frame_of(other, example["first"]),
                     gain=gain)
-        # Short names of kernels have no derivation.
-        return {key: value for key, value in derived.items() if key != "operators_text" or value is not None}
+        return derived
     return derivation
 
 
@@ -214,7 +200,8 @@ CHAINS = {kind: (pattern, chain_rule(kind)) for kind, pattern in {
     "dense-embeddings": r".+? works on all rows of embedding tables, of which a batch uses few: .+? This takes " + TIME
                         + r"\. A batch uses at most (?P<factor>\S+) rows of the largest table, (?P<sizes_text>.+?) elements\.",
     "optimizer-loop": r"The optimizer in .+?(?: \((?P<around_text>Optimizer\.step#\S+)\))? launches (?P<kernels>\S+) kernels" + PER
-                      + r", several for each parameter \((?P<operators_text>.+?)\): " + TIME + FRAME,
+                      + r"(?:, several for each parameter \((?P<operators_text>.+?)\)|, one for each operation on several tensors \(foreach\), "
+                      r"each of which moves the tensors through memory): " + TIME + FRAME,
     "attention-math": r".+? computes attention with (?P<kernels>\S+) separate kernels" + PER + r", (?P<chains>\S+) times a softmax "
                       r"between GEMMs: " + TIME + r"\. The scores of (?P<sizes_text>.+?) elements go through memory between the "
                       r"kernels \((?P<operators_text>[^,)]+)(?:, in (?P<around_text>aten::\S+?))?(?:, in (?P<frame_text>[^)]+))?\)\.",

@@ -38,7 +38,8 @@ class Finder:
         self.launches, self.roof, self.work, self.chains, self.taken = launches, roof, work, [], set()
 
     def add(self, kind, launches, bound, example=None, **more):
-        own = dict(operators=self.names(launches), sizes="", source="", target="", factor=None, around=None)
+        kernels = tuple(self.launches[at].kernel for at in launches)
+        own = dict(operators=self.names(launches), names=kernels, sizes="", source="", target="", factor=None, around=None)
         first = next((self.launches[at].call for at in launches if self.launches[at].call), None)
         self.chains.append(Chain(kind, launches, bound, own | (example or {}) | dict(first=first), **more))
         self.taken.update(launches)
@@ -407,76 +408,131 @@ class Finder:
         return self.roof.moving(size)
 
 
-def range_of(launch, most_of_vectorized):
-    """The elements that a kernel on this grid can have, least and most; of a reduction any."""
-    if launch.is_reduction:
-        return 1, math.inf
-    match = re.search(r"(vectorized_|unrolled_|)elementwise_kernel\w*<\(int\)(\d+)(?:, \(int\)(\d+))?", launch.kernel)
-    if match is None:
-        return launch.threads, 16 * launch.threads
-    # Per block: of vectorized kernels by the type and the version of PyTorch.
-    least, most = {"vectorized_": (512, most_of_vectorized), "unrolled_": (512, 512)}.get(match[1]) or (128 * int(match[3] or 4),) * 2
-    return (launch.blocks - 1) * least + 1, launch.blocks * most
+# Elements of a block of PyTorch's elementwise kernels; of vectorized ones up to twice as many, by type and version.
+BLOCKS = ((re.compile(r"unrolled_elementwise_kernel"), 512), (re.compile(r"vectorized_elementwise_kernel"), 1024),
+          (re.compile(r"elementwise_kernel<(\(int\))?128, (\(int\))?2"), 256), (re.compile(r"elementwise_kernel<(\(int\))?128, (\(int\))?4"), 512))
+ACTIVATIONS = re.compile(r"silu_kernel|sigmoid_kernel|GeluCUDAKernel|tanh_kernel|launch_clamp_scalar|threshold_kernel|elu_kernel"
+                         r"|softplus_kernel|hardswish_kernel|mish_kernel")
+UPDATE, UPDATES, PERIOD = "addcdiv", 8, 16
+JOINT, JOINT_UPDATE = "multi_tensor", "PointwiseOpScalarList"
+SOFTMAX = re.compile(r"soft_?max|nll_loss", re.I)
 
 
-ACTIVATIONS = re.compile(r"silu|gelu|relu|sigmoid|tanh|mish|hardswish|elu|softplus|clamp|threshold", re.I)
+class Name:
+    """What the name and the grid of a kernel say."""
+
+    def __init__(self, launch):
+        name, self.launch, self.time = launch.kernel, launch, launch.time
+        block = next((size for pattern, size in BLOCKS if pattern.search(name)), None)
+        is_strided = "direct_copy_kernel" in name and not re.search("(unrolled|vectorized)_elementwise_kernel", name)
+        self.is_fill, self.is_cast = "FillFunctor" in name, CASTS.search(name) is not None
+        self.is_reduction = "reduce_kernel" in name and launch.kind == "elementwise"
+        self.is_elementwise = ("at::native" in name and block is not None and not self.is_reduction and not is_strided
+                               and launch.kind in ("elementwise", "gather") and not OTHERS.search(name.replace("FillFunctor", "")))
+        self.elements = launch.blocks * block if block else None
+        self.is_activation = ACTIVATIONS.search(name) is not None
+        self.is_root = re.search("rsqrt|WelfordOps", name) is not None
+
+    def has(self, part):
+        return part in self.launch.kernel
 
 
 class Names(Finder):
-    """Kernels that by name, grid, order and stream show a group: epilogues of GEMMs, conversions of layouts by cuDNN, chains of
-    elementwise kernels, casts. A grid allows several readings, in which other kernels belong together."""
-
-    def __init__(self, launches, roof, work, most=2048, skips_fills=True):
-        super().__init__(launches, roof, work)
-        self.most, self.skips_fills = most, skips_fills
+    """Kernels that by name, grid, order and stream show a group. Grids tell elements up to a factor of two."""
 
     def find(self):
+        self.known = [Name(launch) for launch in self.launches]
+        self.updates()
+        self.joint_updates()
+        self.softmaxes()
         self.layouts()
         self.elementwise()
         for at in self.free(lambda launch: CASTS.search(launch.kernel)):
             self.add("dtype-casts", [at], 0, left=0)
         return self.chains + self.after_products()
 
+    def is_together(self, a, b):
+        return self.launches[a].place == self.launches[b].place
+
+    def updates(self):
+        """Loops of an optimizer over parameters: many kernels with `addcdiv`, and elementwise ones between."""
+        known = self.known
+        found = [at for at, name in enumerate(known) if name.is_elementwise and name.has(UPDATE)]
+        for run in chunks(found, lambda a, b: b - a <= PERIOD and self.is_together(a, b)
+                          and all(known[at].is_elementwise for at in range(a, b))):
+            if len(run) >= UPDATES and run[-1] - run[0] >= 3 * len(run):
+                own = list(range(run[0], run[-1] + 1))
+                self.add("optimizer-loop", own, min(known[at].time for at in own))
+
+    def joint_updates(self):
+        """Kernels on several tensors in a row: a fused one reads and writes seven tensors for the four of the last operation."""
+        joint = [at for at, name in enumerate(self.known) if name.has(JOINT)]
+        for run in chunks(joint, lambda a, b: b - a == 1 and self.is_together(a, b)):
+            last = [at for at in run if self.known[at].has(JOINT_UPDATE)]
+            if last:
+                self.add("optimizer-loop", run, sum(self.known[at].time for at in last) * 7 / 4, left=len(last))
+
+    def softmaxes(self):
+        """A softmax between GEMMs with elementwise kernels between: a fused kernel takes a quarter of their time at least."""
+        for at, launch in enumerate(self.launches):
+            if at in self.taken or not SOFTMAX.search(launch.kernel) or launch.kind != "norm":
+                continue
+            first = next((one for one in range(at - 1, max(at - 5, -1), -1) if self.launches[one].is_gemm and self.is_together(one, at)), None)
+            last = next((one for one in range(at + 1, min(at + 5, len(self.launches)))
+                         if self.launches[one].is_gemm and self.is_together(one, at)), None)
+            if first is not None and last is not None and all(
+                    one == at or self.known[one].is_elementwise and one not in self.taken for one in range(first + 1, last)):
+                self.add("attention-math", list(range(first, last + 1)), (self.known[first].time + self.known[last].time) / 4)
+
     def elementwise(self):
         run = []
-        for at, launch in enumerate(self.launches):
-            if "FillFunctor" in launch.kernel and self.skips_fills:
-                continue
-            size = range_of(launch, self.most) if at not in self.taken and ELEMENTWISE.search(launch.kernel) and not OTHERS.search(launch.kernel) else None
+        for at, name in enumerate(self.known):
+            whole, has_reduction = self.whole(run), any(self.known[one].is_reduction for one in run)
             # Conversions of parameters lie between kernels on more elements.
-            if run and size and CASTS.search(launch.kernel) and size[1] < min(self.whole(run)) / 2 \
-                    and not any(self.launches[other].is_reduction for other, _ in run):
+            is_small = name.elements is not None and name.elements < whole / 2
+            if name.is_fill or name.is_cast and is_small and not has_reduction:
                 continue
-            if run and (size is None or self.launches[run[-1][0]].place != launch.place or not self.fits(run, size)):
+            is_free, is_open = at not in self.taken, bool(run) and self.is_together(run[-1], at)
+            longest = max((self.known[one].time for one in run), default=0) * (2 if self.multiplies(run, at + 1) else 1)
+            is_joined = name.has("CatArrayBatchedCopy") and name.time <= longest
+            ends_norm = has_reduction and any(self.known[one].is_root for one in run) and name.is_activation
+            is_part = (is_open and is_free and (name.is_elementwise or name.is_reduction or is_joined)
+                       and self.fits(run, name.elements) and not ends_norm)
+            if not is_part:
                 self.close_names(run)
                 run = []
-            if size:
-                run.append((at, size))
+            if is_part or is_free and name.is_elementwise:
+                run.append(at)
         self.close_names(run)
 
-    def fits(self, run, size):
-        """Whether a kernel can have as many elements as those of a run; after a reduction, fewer."""
-        whole = self.whole(run)
-        reduced = any(self.launches[at].is_reduction for at, _ in run)
-        return size[0] <= whole[1] and (reduced or size[1] >= whole[0])
-
     def whole(self, run):
-        """The elements that all kernels of a run but its reductions can have, least and most."""
-        full = [own for at, own in run if not self.launches[at].is_reduction]
-        return max((low for low, _ in full), default=1), min((high for _, high in full), default=math.inf)
+        return max((self.known[at].elements or 0 for at in run), default=0)
+
+    def fits(self, run, elements):
+        """Whether so many elements are those of a run up to a factor of two, or what a reduction of it left; of reductions they
+        are unknown."""
+        ratio = 1 if elements is None else elements / max(self.whole(run), 1)
+        return 0.5 <= ratio <= 2 or ratio < 0.5 and any(self.known[at].is_reduction for at in run)
+
+    def multiplies(self, run, at):
+        """Whether a multiplication on the elements of a run follows, as in rotary embeddings."""
+        return (bool(run) and at < len(self.known) and self.is_together(run[-1], at) and self.known[at].has("MulFunctor")
+                and self.fits(run, self.known[at].elements))
 
     def close_names(self, run):
-        whole = max((low for at, (low, _) in run if not self.launches[at].is_reduction), default=math.inf)
-        full = [at for at, (_, high) in run if not self.launches[at].is_reduction and high >= whole]
-        names = [self.launches[at].kernel for at, _ in run]
-        # Two are a chain if one of them is an activation and none converts a type.
-        is_pair = any(ACTIVATIONS.search(name) for name in names) and not any(CASTS.search(name) for name in names)
-        if len(full) < (2 if is_pair else 3) or all("copy" in name for name in names):
+        whole, known = self.whole(run), self.known
+        full = [at for at in run if (known[at].elements or 0) >= whole / 2]
+        is_gate = any(known[at].is_activation for at in full) and not any(known[at].is_cast for at in full)
+        if len(full) < (2 if is_gate else 3) or all(known[at].is_cast for at in run):
             return
-        own = [at for at, _ in run]
-        norm = any(self.launches[at].is_reduction for at in own) and any(
-            re.search("rsqrt|Welford|[sS]td_|var_", self.launches[at].kernel) for at in own)
-        self.add("norm-unfused" if norm else "pointwise-unfused", own, min(self.launches[at].time for at in full) / 2)
+        # The derivative of `rsqrt` is a power of it on the rows of a reduction.
+        power = any(name.is_root for name in known) and any(known[at].has("pow_tensor_scalar") and at not in full for at in run)
+        norm = any(known[at].is_reduction for at in run) and (power or any(known[at].is_root for at in run))
+        bound = min(known[at].time for at in full) / 2
+        # Additions before a normalization add up its input.
+        while norm and known[run[0]].has("CUDAFunctor_add"):
+            run = run[1:]
+        self.add("norm-unfused" if norm else "pointwise-unfused", run, bound)
 
     def after_products(self):
         """Kernels of the program that do what the epilogue of the GEMM before them could do."""
@@ -487,8 +543,8 @@ class Names(Finder):
         for own in launches.values():
             after = [at for at in own if at and self.launches[at - 1].is_gemm and self.launches[at - 1].place == self.launches[at].place]
             if len(after) >= 0.9 * len(own):
-                chains += [Chain("gemm-epilogue", [at], 0, dict(operators=None, sizes="", source="", target="", factor=None, around=None,
-                                                                first=None), left=0) for at in after]
+                chains += [Chain("gemm-epilogue", [at], 0, dict(operators=None, names=(), sizes="", source="", target="", factor=None,
+                                                                around=None, first=None), left=0) for at in after]
         return chains
 
 

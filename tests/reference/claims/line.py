@@ -9,7 +9,6 @@ import functools
 import statistics
 
 from idle import LABELS, within
-from bundle import levels, typical
 from instances import is_outlier, projection
 
 # A gap up to this long is one between any two operations of a stream; a launch call that takes longer waits for a queue.
@@ -28,7 +27,7 @@ class Line:
         self.counted = work.counted(stage, process)
         self.unprofiled = self.of_repeats()
         # Of repeats at two levels the unprofiled time is a mean, and so are the figures of iterations.
-        self.levels = levels(work.source.repeats(stage)) if self.unprofiled is not None else None
+        self.levels = work.source.levels(stage) if self.unprofiled is not None else None
         typical_of = statistics.mean if self.levels else statistics.median
         spans = [projection(one) for one in self.counted]
         self.time = typical_of([end - start for start, end in spans])
@@ -73,7 +72,7 @@ class Line:
             return 0
         beyond = sum(own) - usual * len(spans)
         warm = times[1:] if len(times) > 1 and is_outlier(times[0], times) else times
-        of_repeats = self.unprofiled * (statistics.mean(warm) / typical(times) - 1) * len(spans)
+        of_repeats = self.unprofiled * (statistics.mean(warm) / self.work.source.typical(self.stage) - 1) * len(spans)
         return max(beyond - max(of_repeats, 0), 0)
 
     @property

@@ -75,6 +75,7 @@ def loop_time(work, run):
             added += line.stalls_of_profiler()
             # It holds what the host does in the range before the first and after the last operation.
             pauses = pauses_of(work, line) if len(line.counted) < 3 else 0
+            pauses += work.source.beyond_levels(line.stage)
             added += max((line.time - line.reference) * len(line.counted) + around(work, line.stage) - pauses, 0)
     return max(typical, captured - added)
 

@@ -12,14 +12,10 @@ SET_UP = ("first_use", "host_code", "allocation")
 
 
 def repeat_outliers(work, stage, process, found):
-    """The repeat farthest from the median, if it is an outlier."""
-    times = [round(time * 1e6) for time in work.source.baseline[work.of_stage]["ms"]]
-    median = statistics.median(times)
-    spread = statistics.median(abs(time - median) for time in times)
-    number = max(range(len(times)), key=lambda at: abs(times[at] - median))
-    score = 0.6745 * (times[number] - median) / spread
-    is_outlier = abs(score) > 3.5 and abs(times[number] - median) >= 0.05 * median
-    return dict(number=number, time=times[number], median=median, count=len(times), score=score if is_outlier else None)
+    """Of the outliers among repeats of the same sizes, the one farthest from its median."""
+    before = len(work.source.baseline[work.of_stage].get("before", []))
+    number, time, median, count, score = max(work.source.outliers(work.of_stage), key=lambda own: abs(own[1] - own[2]))
+    return dict(number=number + before, time=time, median=median, count=count, score=score)
 
 
 def settled(work, stage, process, found):
@@ -61,7 +57,8 @@ def profiler_overhead(work, stage, process, found):
         is_slow = len(found) >= 3 and whole > 1.25 * line.time
         if not is_set_up and not is_slow and not any(lies_in(step, one) for step in slow):
             warm.append(whole)
-    profiled = statistics.median(warm)
+    # Of two levels the mean of all iterations.
+    profiled = line.time if line.levels else statistics.median(warm)
     # Where both are alike, the median of all iterations, which tables show.
     profiled = line.time if abs(line.time - profiled) <= 0.05 * profiled else profiled
     return dict(unprofiled=line.unprofiled, share=1 - line.unprofiled / profiled, time=profiled, warm=len(warm), all=len(found))

@@ -185,11 +185,10 @@ def stage_busy(work, stage, process, found):
     others = min(others, 1 - busy) if others >= 0.01 else 0
     group, share = largest_group(work, stage, process)
     exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
-    sizes = statistics.median(sum(op.end - op.start for op in one.ops) for one in line.counted)
     return dict(time=time, share=1 - busy - others, other_share=others, busy_share=busy, cause_text=word,
                 cause_share=most / profiled, apart_text=APART if rarer else "", count=len(line.counted), sole_text=word,
                 group_text=group, group_share=share, exposed_share=exposed / line.time, operations=line.operations,
-                mean=sizes / line.operations, **of_model(work, stage, time, busy))
+                mean=line.operation_time / line.operations, **of_model(work, stage, time, busy))
 
 
 def of_model(work, stage, time, busy):
@@ -416,8 +415,7 @@ def queue_gaps(work, stage, process, found):
 
 def short_kernels(work, stage, process, found):
     line, kernels = Line(work, stage, process), kernels_of(work, found)
-    sizes = statistics.median(sum(op.end - op.start for op in one.ops) for one in line.counted)
-    return dict(mean=sizes / line.operations, operations=line.operations,
+    return dict(mean=line.operation_time / line.operations, operations=line.operations,
                 kernel=statistics.mean(op.end - op.start for op in kernels) if kernels else None)
 
 

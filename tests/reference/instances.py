@@ -214,6 +214,11 @@ class Pass:
         """Those with operations and as many steps as most have, without a cold first one; steps follow their loop."""
         instances = self.instances(stage).get(process, [])
         instances = [one for one in instances[self.warmup if self.warmup < len(instances) else 0:] if one.ops]
+        if stage == "decode" and not any(map(self.steps, instances)):
+            # Steps without a range around them are warm-up until the first prefill that is not.
+            every, warm = self.instances("prefill").get(process, []), self.counted("prefill", process)
+            first = warm[0].start if warm and warm[0] is not every[0] else None
+            instances = [one for one in instances if first is None or one.start is None or one.start >= first]
         loop = stage.removesuffix("_step")
         if loop != stage and self.instances(loop).get(process):
             loops = self.counted(loop, process)

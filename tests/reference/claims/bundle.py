@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import tomllib
 
-from instances import Pass, projection
+from instances import Pass, length
 from profiles import Profile
 
 SIZES, CLOSE = ("batch", "tokens", "keys", "steps"), 1.05
@@ -79,9 +79,9 @@ class Input:
         levels weigh those of fewer repeats."""
         for stage, own in self.baseline.items():
             processes = sorted(work.instances(stage))
-            spans = [projection(one) for one in work.counted(stage, processes[0])] if len(processes) == 1 else []
-            times, at = [end - start for start, end in spans], settling(own["ms"])
-            if at and settling(times):
+            counted, every = ((work.counted(stage, processes[0]), work.instances(stage)[processes[0]]) if len(processes) == 1 else ([], []))
+            times, at = [length(one) for one in counted], settling(own["ms"])
+            if at and settling([length(one) for one in every if one.ops]):
                 own["before"], own["ms"] = own["ms"][:at], own["ms"][at:]
                 own |= {name: sizes[at:] for name, sizes in own.items() if name in SIZES and isinstance(sizes, list)}
             if len(times) > len(own["ms"]) and levels(times):
@@ -130,6 +130,10 @@ class Input:
     def repeats(self, stage):
         """Nanoseconds of the unprofiled repeats of a stage."""
         return [ms * 1e6 for ms in self.baseline[stage]["ms"]]
+
+    def all_repeats(self, stage):
+        """The same with those before they settle."""
+        return [ms * 1e6 for ms in self.baseline[stage].get("before", [])] + self.repeats(stage)
 
 
 def settling(times):

@@ -62,7 +62,7 @@ class Line:
 
     def stalls_of_profiler(self):
         """What slow iterations take beyond typical ones, less what as many or ten unprofiled repeats do; all of a cold start."""
-        times = self.work.source.repeats(self.stage)
+        times = self.work.source.all_repeats(self.stage)
         spans = [projection(one) for one in self.counted]
         own, usual = [end - start for start, end in spans], max(self.time, self.unprofiled)
         # An outlier against two others: of three iterations none is excluded.

@@ -5,6 +5,7 @@ times in nanoseconds. Definitions: docs/methodology.md, docs/findings.md.
 """
 
 import collections
+import re
 import statistics
 
 from links import LARGE, pinned_rate
@@ -16,8 +17,9 @@ from kernel_names import class_of
 from instances import covered, projection
 from model import mbu, mfu
 from line import HOST, Line
-from named import (IDLE as NAMED_IDLE, MOST, OCCURS, around, host_of, host_place, idle_of_windows, losses_of, of_attention, others, pairs_of,
-                   place_of, preparation, shapes_of_others)
+from named import (IDLE as NAMED_IDLE, MOST, OCCURS, SHAPES, around, host_of, host_place, idle_of_windows, long_windows, losses_of,
+                   of_attention, others, pairs_of, place_of, preparation, shapes_of_others)
+from repeats import jump
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
          "operating system": "OS call", "off CPU": "CPU thread off CPU", "collective": "waiting for a collective",
@@ -488,8 +490,28 @@ def host_pauses(work, stage, process, found):
     cold = dict(cold=repeats[0] * 1e6, cold_median=statistics.median(repeats) * 1e6) if repeats else {}
     profiled = min(rest.line.stalls_of_profiler(), beyond) if rest.line.unprofiled is not None else 0
     in_first = len(found) > 1 and rest.of(0, "host_code") - typical >= 0.9 * beyond
-    return dict(stalls, time=beyond, gain=beyond - profiled, profiled=profiled, first_text=IN_FIRST if in_first else None,
+    return dict(stalls, **jumping(work, stage, process), **settled_of(work, stage), **plans_of(work, stage, process), time=beyond, gain=beyond - profiled, profiled=profiled, first_text=IN_FIRST if in_first else None,
                 all=len(found), ended_code_share=stalls["ended_share"], **cold)
+
+
+def jumping(work, stage, process):
+    """The jump of the steps of a stage, or of the stage itself, to lower times."""
+    match = re.search(r"Consistent with this, (\S+) drops from", work.statement)
+    own = match and jump(work, match[1], process, None)
+    return dict(jumping_text=match[1], jump_before=own["before"], jump_after=own["after"], jump_number=own["number"]) if match else {}
+
+
+def settled_of(work, stage):
+    own = work.source.baseline.get(stage, {})
+    if "before" not in own:
+        return {}
+    return dict(settling=len(own["before"]), unsettled=statistics.median(own["before"]) * 1e6, settled=statistics.median(own["ms"]) * 1e6)
+
+
+def plans_of(work, stage, process):
+    """Iterations in which the host plans and loads kernels for longer than a launch, and that time of all."""
+    own = losses_of(work, stage, process)
+    return dict(planned=long_windows(own, SHAPES), plans=own.time(*SHAPES))
 
 
 def longest_stalls(work, found, loss):
@@ -574,13 +596,16 @@ RULES = {
         r"(?:\. The (?P<listed>\S+) longest stalls take (?P<whole>\S+ \S+)(?:; (?P<ended_share>\S+ %) of it"
         r"| of CPU work outside CUDA(?:; (?P<ended_code_share>\S+ %) of it| and end with (?P<kinds>\S+) different kernels))"
         r"(?: is in (?P<ended_count>\S+) stalls? that directly precedes? [^.]+(?: in range \S+)?)?)?\."
+        r"(?: In (?P<planned>\S+) iterations the CPU plans and loads kernels for input shapes, (?P<plans>\S+ \S+) in all\.)?"
         r"(?: The gain excludes (?P<profiled>\S+ \S+): a cold start, or absent from unprofiled repeats\.)?"
         r"(?: In pass \S+, (?P<first_calls>\S+) calls of (?P<operator_text>\S+) are the first with their input shapes "
         r"\(a size of (?P<low>\S+) to (?P<high>\S+)\) and take (?P<least>\S+ \S+) to (?P<most>\S+ \S+) of Self CPU time each; "
         r"the median of all (?P<calls>\S+) calls is (?P<median>\S+ \S+)\.| cuDNN attention builds a plan for each new key "
         r"length; a PyTorch trace would show whether these stalls are such plans\.)?(?: Consistent with this, the time of "
-        r"(?P<faster_text>\S+) drops by (?P<drop_share>\S+ %) over the run\.)?(?: The first baseline repeat is also slow: "
-        r"(?P<cold>\S+ \S+), against a median of (?P<cold_median>\S+ \S+)\.)?", host_pauses),
+        r"(?P<faster_text>\S+) drops by (?P<drop_share>\S+ %) over the run\.)?(?: Consistent with this, (?P<jumping_text>\S+) drops from "
+        r"(?P<jump_before>\S+ \S+) to (?P<jump_after>\S+ \S+) \(medians\) at iteration (?P<jump_number>\S+)\.)?(?: The first baseline "
+        r"repeat is also slow: (?P<cold>\S+ \S+), against a median of (?P<cold_median>\S+ \S+)\.)?(?: Of the baseline repeats, the first "
+        r"(?P<settling>\S+) take (?P<unsettled>\S+ \S+), and later ones (?P<settled>\S+ \S+) \(medians\)\.)?", host_pauses),
     "attribution-coverage": (
         r"(?:(?P<inferred_share>\S+ %) of operations in .+? were issued by a thread without NVTX ranges, such as the autograd thread\. "
         r"They are assigned to the range of the only other thread that had one open\.(?: If the issuing thread also .+)?|(?P<share>\S+ %) of GPU time in pass .+?, from the first "

@@ -7,9 +7,9 @@ import collections
 import re
 import statistics
 
-from activities import UNNAMED, Host, names, windows_of
+from activities import UNNAMED, Host, names, subject_of, windows_of
 from idle import within
-from instances import REPEATING, covered
+from instances import REPEATING, covered, lies_in
 from kernel_names import is_cudnn_attention, is_of_cudnn
 from line import HOST, Line
 from parts import chain, next_range, sync_calls, sync_time
@@ -24,6 +24,8 @@ LOADED = ["new shape", "code loading"]
 PREPARES = 1e6
 # From this share on, the code that an action names is all of it.
 MOST = 0.9
+# Waits of less are no loss of a stage.
+WAITS = 0.02
 LOADS = ["code loading", "kernel plans", "host code", "allocation", "synchronization", "files"]
 IDLE = (r"The GPU is idle for (?P<share>\S+ %) of (?:the (?P<run>\S+ \S+) of the measured loop|.+?)"
         r" (?:while .+?|in and after waits for the GPU)(?: \((?!median)(?P<names_text>(?:[^()]|\(\S+ %\))+)\))?")
@@ -341,18 +343,61 @@ def sync_bound(work, stage, process, found):
         launches = waiting < lost / 2
         # Of a loop of waits, launches do not take the rest.
         most = most if launches and is_repeated(own) else waiting
+    if kind == "value" and not launches:
+        # The copy to the host goes with its read; what it reads is computed as before.
+        issued = min(issued, sum(op.end - op.start for one in line.counted for op in one.ops if op.copy))
     if keeps_host(kind, own) and not (is_mixed and launches):
         most, issued = min(most, line.waits() * len(line.counted)), 0
     saved = min(bound(lost, issued, line.of_host(), line.late_latency()), most, line.whole)
     # Unprofiled times hold what the host does in the range around the operations, where it does not wait.
     beyond = around(work, stage) if line.unprofiled is not None else 0
     gain = gain_of_stage(line, own.windows, told["windows"], min(lost + issued, most), saved, issued, beyond)
-    if launches and is_repeated(own) and 2 * told["windows"] >= own.windows:
-        gain = max(gain, line.saving_idle(line.time - line.busy))
+    moves = kind == "data" and is_loop_of_copies(work, line, own, name)
+    if (launches and is_repeated(own) or moves) and 2 * told["windows"] >= own.windows:
+        # Except that of nested stages without such waits.
+        nested = sum(inner.idle for inner in nested_in(work, stage, process)
+                     if losses_of(work, inner.stage, process).time(*activities) < WAITS * inner.whole) / len(line.counted)
+        each, idle = issued / len(line.counted), line.time - line.busy - nested
+        gain = line.saving(min(idle + each, line.unprofiled_idle(idle) + each))
+    if moves:
+        gain += copied(work, line)
     name = ", ".join(listed[:3]) if kind == "mask" else ", ".join(names([own], activities)[:3]) if is_mixed else name
     calls, call, place = sync_calls(work, stage, process)
     return dict(told, gain=gain, names_text=with_shares(work, own, activities, name), calls=calls, call_text=call, around_text=place,
                 within_share=min((line.pool["sync"] + line.pool["copy"]) / lost, 1))
+
+
+def copied(work, line):
+    """Time of copies to the host without kernels, of an iteration: work on the GPU has the result to copy, not its data."""
+    from stages import exposed_copies_of
+
+    each = [exposed_copies_of(work, [op for op in one.ops if op.copy and work.direction(op) == "DtoH"]) for one in line.counted]
+    return min(statistics.median(each), line.busy)
+
+
+def nested_in(work, stage, process):
+    """Lines of the stages whose iterations all lie in those of a stage."""
+    own = work.counted(stage, process)
+    for other in work.stages:
+        parts = work.counted(other, process) if other != stage and process in work.instances(other) else []
+        if parts and all(any(lies_in(part, one) for one in own) for part in parts):
+            yield Line(work, other, process)
+
+
+def is_loop_of_copies(work, line, own, name):
+    """Whether a call reads three times an iteration or more, and no kernel runs between most copies to the host: a loop over data
+    that is there already."""
+    reads = statistics.median(sum(subject_of(wait.path, "synchronization") == name for wait in of) for of in own.waits)
+    pairs = computing = 0
+    for one in line.counted:
+        has_read = computes = False
+        for op in one.ops:
+            if op.copy and work.direction(op) == "DtoH":
+                pairs, computing = pairs + has_read, computing + (has_read and computes)
+                has_read, computes = True, False
+            elif not op.copy:
+                computes = True
+    return reads >= 3 and 2 * computing < pairs
 
 
 def with_shares(work, own, activities, listed):
@@ -429,7 +474,12 @@ def between(work, stage, process, found):
         count, most = len(line.counted), max(line.reference - line.busy, 0)
         # Where the range is idle for longer without the profiler, what the host does there takes longer.
         profiled = around(work, own) / count + max(line.time - line.busy, 0)
-        gain = min(lost / count * max(most / profiled, 1), most) * part
+        own_idle = lost / count * max(most / profiled, 1)
+        if work.action and work.action.startswith("Do the work on the data of"):
+            # The rest of the idle time is launches after the copy.
+            gain = (most if own_idle >= MOST * most else min(own_idle, most)) + copied(work, line)
+        else:
+            gain = min(own_idle, most) * part
     return dict(share=lost / whole, run=whole, gain=gain, after_text=pair[0], before_text=pair[1], n=len(each),
                 median=statistics.median(each), cause_text=causes.most_common(1)[0][0], place_text=place, place_share=covers,
                 inside=in_place / idle[pair], inside_text=own)
@@ -456,7 +506,7 @@ def after_waits(work, process, pair, windows):
     own, stage = losses_of(work, pair[0], process), pair[0]
     activities = ["synchronization", "blocking copy"]
     lost = own.time(*activities)
-    if lost < 0.02 * Line(work, stage, process).whole:
+    if lost < WAITS * Line(work, stage, process).whole:
         return 0
     is_loop = not keeps_host(kind_of_wait((sync_bound(work, stage, process, None)["names_text"] or "").split(", ")[0]), own)
     leads = leads_of(work)[pair] if is_loop else [0] * len(windows)

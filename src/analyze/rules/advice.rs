@@ -71,7 +71,7 @@ mod tests {
 
     /// Rules about PyTorch's own allocator and attention, and about calls of its modules; those about operators are of
     /// PyTorch, too.
-    const OF_PYTORCH: [&str; 17] = [
+    const OF_PYTORCH: [&str; 18] = [
         "constant-masks",
         "copied-cache",
         "depthwise-filters",
@@ -86,6 +86,7 @@ mod tests {
         "packed-attention",
         "permutations",
         "pool-windows",
+        "repeated-backward",
         "row-sampling",
         "sorted-sums",
         "value-sorts",

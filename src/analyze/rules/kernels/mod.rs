@@ -4,6 +4,7 @@
 pub(crate) mod double_kernels;
 pub(crate) mod named;
 pub(crate) mod nan_checks;
+pub(crate) mod repeated_backward;
 pub(crate) mod sequences;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use rooflens_units::{Ratio, Time};
 /// The rules of this group, in the order of the table of rules.
 pub(crate) static RULES: &[&Rule] = &[
     &nan_checks::RULE,
+    &repeated_backward::RULE,
     &named::GROWING_CACHE,
     &named::GATHERED_CACHE,
     &sequences::COPIED_CACHE,

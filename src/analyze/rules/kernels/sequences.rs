@@ -13,7 +13,7 @@ use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_analysis::operators::chains::ChainKind;
 use rooflens_document::Inline;
 use rooflens_hardware::element_bytes;
-use rooflens_session::{KernelId, Ns};
+use rooflens_session::{KernelId, Ns, ThreadId};
 use rooflens_units::{Bytes, Ratio, Time};
 
 /// Elements per thread of PyTorch's elementwise kernels at most, of types that are computed with.
@@ -109,6 +109,8 @@ pub(super) struct Launch<'a> {
     identity: &'a KernelIdentity,
     threads: u64,
     pub(super) time: Ns,
+    /// The thread that launches it, where its call is recorded.
+    pub(super) thread: Option<ThreadId>,
 }
 
 /// The same as [`look_at`] with the time in which memory moves bytes.
@@ -162,7 +164,7 @@ fn look_of(
 }
 
 /// The kernels of each measured iteration, by stream.
-fn iterations<'a>(evidence: &Evidence<'a>, work: &StageWork) -> Vec<Vec<Launch<'a>>> {
+pub(super) fn iterations<'a>(evidence: &Evidence<'a>, work: &StageWork) -> Vec<Vec<Launch<'a>>> {
     let (session, facts) = (evidence.session, evidence.facts);
     let launches = &session.launches;
     let launch = |op: &usize| {
@@ -179,6 +181,7 @@ fn iterations<'a>(evidence: &Evidence<'a>, work: &StageWork) -> Vec<Vec<Launch<'
                 .volume()
                 .saturating_mul(launches.block[row].volume()),
             time: facts.ops.end[*op].saturating_sub(facts.ops.start[*op]),
+            thread: facts.ops.api_call[*op].map(|call| session.api_calls.thread[call.index()]),
         })
     };
     let instances = work.summary.counted_instances(facts);
@@ -387,6 +390,7 @@ mod tests {
             identity,
             threads: *threads,
             time: Ns(*time),
+            thread: None,
         });
         mark(&launches.collect::<Vec<_>>())
     }

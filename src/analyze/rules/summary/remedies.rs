@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 106] = {
+static REMEDIES: [Remedy; 107] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -151,6 +151,7 @@ static REMEDIES: [Remedy; 106] = {
         remedy("copied-cache", "", Trial, &[Rounding])
             .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"),
         remedy("nan-checks", "", Option, &[]).code("torch.autograd.set_detect_anomaly(False)"),
+        remedy("repeated-backward", "", Code, &[Rounding]).code("sum(losses).backward()"),
         remedy("sorted-sums", "", Code, &[Rounding]),
         remedy("depthwise-filters", "", Code, &[Rounding]),
         remedy("prime-ffts", "", Code, &[Rounding]),

@@ -1,5 +1,6 @@
 //! Kernels that a stage does not need, by their names and types.
 
+use super::named::findings;
 use super::*;
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::kernels::stage_work::StageWork;
@@ -136,6 +137,45 @@ fn a_permutation_is_its_sort_and_what_it_sorts() {
     assert!(words(&found.statement).contains("kernels=10, time=600 ns, share=60.0 %"));
     let sorted = made(StageKind::TrainStep, &[sort, gemm]);
     assert_eq!(sorted.outcome(rule("permutations")), Outcome::PASSED);
+}
+
+/// Four iterations of two layers: forward on one thread, backward on another, which also runs a GEMM. Backward takes 250 µs;
+/// of two passes one goes.
+#[test]
+fn a_backward_pass_that_runs_twice_is_one_too_many() {
+    let of = |passes: usize| {
+        let mut text = String::new();
+        for step in 0..4 {
+            let mut at = step * 2000;
+            text += &format!("thread 1\nrange train_step {at}us..{}us\n", at + 1500);
+            let (norm, gradient) = (
+                ("batch_norm_transform_input", 50),
+                ("batch_norm_backward_elemt", 100),
+            );
+            let backward = [gradient, gradient, ("nvjet", 50)];
+            for (number, (name, length)) in [norm, norm]
+                .into_iter()
+                .chain(backward.repeat(passes))
+                .enumerate()
+            {
+                let (call, start) = (at, at + 5);
+                at = start + length;
+                let thread = if number < 2 { 1 } else { 2 };
+                text += &format!("thread {thread}\n");
+                text += &format!("launch {call}us..{start}us -> {name} {start}us..{at}us\n");
+            }
+        }
+        findings(&trace(&text))
+    };
+    let is_of_rule = |found: &&(&str, f64, String)| found.0 == "repeated-backward";
+    let twice = of(2);
+    let (_, saved, statement) = twice.iter().find(is_of_rule).unwrap();
+    assert!((saved - 250_000.0).abs() < 1.0, "{saved}");
+    assert!(
+        statement.contains("kernels=4, times=2, time=500 µs"),
+        "{statement}"
+    );
+    assert!(of(1).iter().find(is_of_rule).is_none());
 }
 
 #[test]

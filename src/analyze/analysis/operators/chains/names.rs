@@ -260,13 +260,13 @@ impl Finder<'_> {
     /// Fills of dense gradients of tables of which a batch uses few rows, and the steps of optimizers that update mostly
     /// such tables.
     fn named_tables(&mut self, names: &Names) {
-        let fills: Vec<(usize, Count)> = (0..self.items.list.len())
-            .filter_map(|position| Some((position, self.sparse_table(names, position)?)))
+        let tables: Vec<(Vec<usize>, Count)> = (0..self.items.list.len())
+            .filter_map(|position| self.sparse_table(names, position))
             .collect();
-        let mut left = fills.as_slice();
+        let mut left = tables.as_slice();
         for run in self.joint_runs() {
-            let before = left.partition_point(|(fill, _)| *fill < run[0]);
-            let tables: Count = left[..before].iter().map(|(_, elements)| *elements).sum();
+            let before = left.partition_point(|(gradient, _)| gradient[0] < run[0]);
+            let elements: Count = left[..before].iter().map(|(_, elements)| *elements).sum();
             left = &left[before..];
             let mut blocks: BTreeMap<KernelId, f64> = BTreeMap::new();
             for position in &run {
@@ -274,14 +274,14 @@ impl Finder<'_> {
                 *blocks.entry(item.kernel).or_default() += item.blocks as f64;
             }
             let most = blocks.into_values().fold(1.0, f64::max);
-            let share = Ratio(tables.0 / (most * CHUNK)).min(Ratio::ONE);
+            let share = Ratio(elements.0 / (most * CHUNK)).min(Ratio::ONE);
             if share >= MOST {
                 let kernels = run.len() as f64 * share.0;
                 self.add_table(run, share.0, kernels);
             }
         }
-        for (fill, _) in fills {
-            self.add_table(vec![fill], 1.0, 0.0);
+        for (gradient, _) in tables {
+            self.add_table(gradient, 1.0, 0.0);
         }
     }
 
@@ -295,12 +295,21 @@ impl Finder<'_> {
         self.add(chain);
     }
 
-    /// The elements of the table whose gradient a kernel fills, if a batch uses few of its rows.
-    fn sparse_table(&self, names: &Names, fill: usize) -> Option<Count> {
+    /// The kernels that make the gradient of a table, and its elements, if this kernel fills it and a batch uses few of its
+    /// rows. PyTorch cuts a fill that 32-bit indices do not reach.
+    fn sparse_table(&self, names: &Names, fill: usize) -> Option<(Vec<usize>, Count)> {
         let name = |position: usize| self.name_of(names, position);
-        let elements = self
+        let part = self
             .elements_by_grid(names, fill)
             .filter(|_| name(fill).is_fill)?;
+        let is_part = |position: &usize| {
+            let same = self.items.list[*position].kernel == self.items.list[fill].kernel;
+            let elements = self.elements_by_grid(names, *position);
+            same && self.items.is_together(*position, fill) && elements == Some(part)
+        };
+        let parts = (0..=fill).rev().take_while(is_part).count();
+        let fills: Vec<usize> = (fill + 1 - parts..=fill).collect();
+        let elements = part * parts as f64;
         let end = self.items.list.len();
         let follows =
             |position: &usize| self.items.is_together(fill, *position) && !name(*position).is_fill;
@@ -313,11 +322,12 @@ impl Finder<'_> {
         let next = sums.last()? + 1;
         let duration = |position: &usize| self.items.list[*position].duration().time();
         let time: Time = sums.iter().map(duration).sum();
+        let filling: Time = fills.iter().map(duration).sum();
         let is_tied = (next..end.min(next + NEAR)).any(|position| {
             let added = self.elements_by_grid(names, position).unwrap_or_default();
-            self.items.kernel(position).contains(ADDITION) && added.0 >= 0.5 * elements.0
+            self.items.kernel(position).contains(ADDITION) && added.0 >= 0.5 * part.0
         });
-        (time <= duration(&fill) * FEW_ROWS && !is_tied).then_some(elements)
+        (time <= filling * FEW_ROWS && !is_tied).then(|| ((fills[0]..next).collect(), elements))
     }
 
     /// Kernels on several tensors that follow one another and belong to no group.

@@ -47,7 +47,9 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
             Some(_) if evidence.nan_checks(stage).is_some() => {
                 Look::suppressed_by(evidence, "nan-checks")
             }
-            Some(_) if known::prepares_mostly(evidence, stage) => {
+            Some(_)
+                if known::prepares_mostly(evidence, stage) && !is_apart(evidence, stage, idle) =>
+            {
                 Look::suppressed_by(evidence, "new-shapes")
             }
             Some(draft) => draft.into(),
@@ -222,6 +224,19 @@ fn place(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     let passes = std::iter::once(idle).chain(known::others(evidence, stage));
     let mut places = passes.filter_map(|idle| known::place(&[&idle.sources], of_stage));
     places.next()
+}
+
+/// Whether most of the host code of a stage lies in a range that prepares no kernels.
+fn is_apart(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> bool {
+    let Some(place) = place(evidence, stage, idle) else {
+        return false;
+    };
+    let prepared = known::SHAPES
+        .iter()
+        .filter_map(|activity| idle.sources.of(*activity));
+    let mut sources = prepared.flat_map(|prepared| &prepared.sources);
+    matches!(place.source, Source::Range(_))
+        && !sources.any(|source| source.path.contains(&place.source))
 }
 
 /// Operators of PyTorch that check the guards of a compiled function and enter it.

@@ -455,8 +455,9 @@ pub(crate) fn loss_of_stage(
 /// What a typical unprofiled iteration takes beyond those of the lower of two levels.
 fn above_lower_level(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let series = evidence.unprofiled_series(stage)?;
-    let [lower, _] = series.levels?;
-    let part = Ratio::of(series.typical() - Time(lower.median), series.typical());
+    let before = series.before().filter(|_| series.rises());
+    let lower = before.or(series.levels.map(|[lower, _]| Time(lower.median)))?;
+    let part = Ratio::of(series.typical() - lower, series.typical());
     Some(stage.reference() * part)
 }
 

@@ -17,7 +17,7 @@ use crate::stage_names::{Rule, is_of_user, is_update, rules};
 use crate::tables::{Exclusion, Ops, Stage, StageInstance, StageTables};
 use crate::updates::{between_updates, is_of_pytorch};
 use rooflens_session::{Arrange, Ns, PassId, ProcessId, RangeId, Session, StrId, ThreadId};
-use rooflens_stats::modified_z_of_first;
+use rooflens_stats::{modified_z_of_first, rises};
 
 /// Distinct outermost range names that become stages where no rule matches any range.
 const MAX_UNNAMED_STAGES: usize = 12;
@@ -594,6 +594,10 @@ impl StageTables {
         for stage in 0..self.stages.len() {
             self.exclude_in(session, stage);
         }
+        let passes: BTreeSet<PassId> = self.stages.iter().map(|stage| stage.pass).collect();
+        for pass in passes {
+            self.exclude_earlier_level(session, pass);
+        }
         // A part of another stage counts if that counts.
         for stage in 0..self.stages.len() {
             if let Some(parent) = self.stages[stage].parent {
@@ -653,6 +657,63 @@ impl StageTables {
                 };
             }
             self.exclude_cold_start(&group);
+        }
+    }
+
+    /// Where the iterations of the longest stage rise to another level, those before it are no part of the aggregates: the
+    /// program runs at the last level, and a figure of both is of neither. Ranks do so together or not at all, and so do
+    /// unprofiled repeats.
+    fn exclude_earlier_level(&mut self, session: &Session, pass: PassId) {
+        let is_outermost = |stage: &&Stage| stage.pass == pass && stage.parent.is_none();
+        let outermost: Vec<Stage> = self.stages.iter().filter(is_outermost).cloned().collect();
+        let time = |stage: &&Stage| {
+            let instances = self.instances_of(stage).iter();
+            let counted = instances.filter(|instance| instance.excluded.is_none());
+            counted.filter_map(StageInstance::time).sum::<Ns>()
+        };
+        let Some(longest) = outermost.iter().max_by_key(time) else {
+            return;
+        };
+        let unprofiled = unprofiled(session, &longest.name);
+        if !unprofiled.is_empty() && rises(&unprofiled).is_none() {
+            return;
+        }
+        let mut changes = Vec::new();
+        for instances in self
+            .instances_of(longest)
+            .chunk_by(|a, b| a.process == b.process)
+        {
+            let Some(first) = first_of_level(instances) else {
+                return;
+            };
+            changes.push((
+                first.process,
+                first.ordinal,
+                first.host_start,
+                instances.len(),
+            ));
+        }
+        for (process, ordinal, start, count) in changes {
+            for stage in &outermost {
+                let of_process = |index: &usize| self.instances[*index].process == process;
+                let group: Vec<usize> = stage.instances.clone().filter(of_process).collect();
+                let is_same = group.len() == count;
+                let is_earlier = |instance: &StageInstance| match is_same {
+                    true => instance.ordinal < ordinal,
+                    false => instance.host_start < start,
+                };
+                let counted = |index: &usize| self.instances[*index].excluded.is_none();
+                let (earlier, later): (Vec<usize>, Vec<usize>) = group
+                    .into_iter()
+                    .filter(counted)
+                    .partition(|index| is_earlier(&self.instances[*index]));
+                // A stage of the first part alone keeps its figures.
+                if !later.is_empty() {
+                    for index in earlier {
+                        self.instances[index].excluded = Some(Exclusion::EarlierLevel);
+                    }
+                }
+            }
         }
     }
 
@@ -717,6 +778,38 @@ impl StageTables {
             self.instances[counted[0]].excluded = Some(Exclusion::ColdStart { z });
         }
     }
+}
+
+/// Unprofiled times of a stage, as the first artifact with some has them.
+fn unprofiled(session: &Session, stage: &str) -> Vec<f64> {
+    let timings = &session.timings;
+    let is_of_stage = |row: &usize| {
+        timings.profiled[*row] == Some(false) && session.text(timings.stage[*row]) == stage
+    };
+    let rows: Vec<usize> = (0..timings.len()).filter(is_of_stage).collect();
+    let artifact = rows.first().map(|row| timings.artifact[*row]);
+    let of_artifact = rows
+        .into_iter()
+        .filter(|row| Some(timings.artifact[*row]) == artifact);
+    of_artifact
+        .map(|row| timings.duration[row].time().0)
+        .collect()
+}
+
+/// The first instance at a higher level than those before it, if all do the same work.
+fn first_of_level(instances: &[StageInstance]) -> Option<&StageInstance> {
+    let is_counted = |instance: &&StageInstance| instance.excluded.is_none();
+    let counted: Vec<&StageInstance> = instances.iter().filter(is_counted).collect();
+    let work = |instance: &StageInstance| (instance.sizes.of_work(), instance.steps);
+    let is_alike = counted
+        .windows(2)
+        .all(|pair| work(pair[0]) == work(pair[1]));
+    let times: Vec<f64> = counted
+        .iter()
+        .filter_map(|instance| Some(instance.time()?.time().0))
+        .collect();
+    let first = rises(&times).filter(|_| is_alike && times.len() == counted.len())?;
+    Some(counted[first])
 }
 
 /// The most frequent value. Of equally frequent ones it is the largest: loops stop early more often than they run long.

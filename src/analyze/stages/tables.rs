@@ -223,6 +223,8 @@ pub enum Exclusion {
         /// Steps of most instances.
         usual: u64,
     },
+    /// Later iterations of the longest stage are at a higher level, at which the program runs now.
+    EarlierLevel,
     /// So many others are open at once on its thread: it holds no operations.
     Crowded(usize),
     /// Stages before it hold all operations that are analyzed: it holds none.
@@ -251,6 +253,7 @@ impl fmt::Display for Exclusion {
                 "cold start: modified z-score {z:.1} against the later ones"
             ),
             Self::Steps { steps, usual } => write!(formatter, "{steps} steps instead of {usual}"),
+            Self::EarlierLevel => formatter.write_str("before the time jumps to its last level"),
             Self::Crowded(others) => write!(formatter, "{others} others are open at once"),
             Self::NoRoom => {
                 formatter.write_str("stages before it hold all operations that are analyzed")

@@ -1,10 +1,10 @@
 //! Loops of different lengths, as prompts of different sizes make them, and stages of inferred rules.
 
-use crate::tables::StageTables;
+use crate::tables::{Exclusion, StageInstance, StageTables};
 use rooflens_analysis::testing::trace;
 use rooflens_schemas::StageKind;
 use rooflens_schemas::workload::StageRule;
-use rooflens_session::{RangeId, Session};
+use rooflens_session::{Ns, RangeId, Session, Timing};
 
 /// Time between the starts of two loops, and of two steps.
 const LOOP: i64 = 10_000;
@@ -137,22 +137,60 @@ fn a_cold_start_of_loops_of_different_lengths_is_found_by_the_time_of_a_step() {
     assert_eq!(counted(&trace(&events)), [1, 2, 3, 4, 5]);
 }
 
+/// Steps with one operation of these lengths.
+fn steps(lengths: &[i64]) -> Session {
+    let mut events = String::new();
+    for (number, length) in (1..).zip(lengths) {
+        let start = 200 * number;
+        events += &format!("range step {start}..{}\n", start + 190);
+        let (call, launched, kernel) = (start + 1, start + 2, start + 5);
+        events += &format!(
+            "launch {call}..{launched} -> gemm {kernel}..{}\n",
+            kernel + length
+        );
+    }
+    trace(&events)
+}
+
+/// Six steps of 100 to 103, then five of 150 to 152 and one of 180: the last level is what runs, unless unprofiled repeats
+/// stay at one level.
+#[test]
+fn steps_before_a_jump_are_no_part_of_the_figures() {
+    let mut lengths = [100, 102, 101, 103, 102, 101, 150, 180, 151, 152, 151, 150];
+    let earlier = |session: &Session| {
+        let instances = StageTables::new(session).instances;
+        let is_earlier = |step: &&StageInstance| step.excluded == Some(Exclusion::EarlierLevel);
+        let earlier = instances.iter().filter(is_earlier);
+        earlier.map(|step| step.ordinal).collect::<Vec<_>>()
+    };
+    let mut session = steps(&lengths);
+    assert_eq!(earlier(&session), [0, 1, 2, 3, 4, 5]);
+    let stage = session.intern("step");
+    for repeat in 0..12 {
+        session.timings.push(Timing {
+            stage,
+            repeat,
+            duration: Ns(100),
+            steps: None,
+            batch: None,
+            tokens: None,
+            keys: None,
+            artifact: stage,
+            pass: stage,
+            profiled: Some(false),
+        });
+    }
+    assert!(earlier(&session).is_empty());
+    lengths.reverse();
+    assert!(earlier(&steps(&lengths)).is_empty());
+}
+
 #[test]
 fn a_first_step_far_slower_than_the_others_is_a_cold_start() {
     // Steps of 90, 10, 11, 10 and 12: the deviations from the median 11 are 79, 1, 0, 1 and 1, their median is 1, and
     // the score of the first is 0.6745 * 79 = 53.
     let excluded = |lengths: [i64; 5]| {
-        let mut events = String::new();
-        for (number, length) in (1..).zip(lengths) {
-            let start = 200 * number;
-            events += &format!("range step {start}..{}\n", start + 190);
-            let (call, launched, kernel) = (start + 1, start + 2, start + 5);
-            events += &format!(
-                "launch {call}..{launched} -> gemm {kernel}..{}\n",
-                kernel + length
-            );
-        }
-        let instances = StageTables::new(&trace(&events)).instances;
+        let instances = StageTables::new(&steps(&lengths)).instances;
         let excluded: Vec<bool> = instances
             .iter()
             .map(|step| step.excluded.is_some())

@@ -270,16 +270,43 @@ pub fn change_point<R: Real>(values: &[R]) -> Option<(usize, f64)> {
 /// The number of values before a sequence settles at a lower level: the gap between both levels, from the lowest tenth
 /// before to the highest tenth after, exceeds 15 % of the lower one, and what both scatter together.
 pub fn settles<R: Real>(values: &[R]) -> Option<usize> {
-    let (at, _) = change_point(values)?;
-    let mut values = numbers(values);
-    let (before, after) = values.split_at_mut(at);
-    let tenths = |side: &mut [f64]| {
-        side.sort_by(f64::total_cmp);
-        Some((quantile(side, 0.1)?, quantile(side, 0.9)?))
-    };
-    let ((low, high), (least, most)) = (tenths(before)?, tenths(after)?);
+    let (at, [(low, high), (least, most)]) = sides(&numbers(values))?;
     let gap = low - most;
     (gap > (high - low) + (most - least) && gap > LEVELS_APART * most).then_some(at)
+}
+
+/// The number of values before a sequence rises to a higher level, at which a fifth of at least ten values are: the gap
+/// between both levels, as above, exceeds 15 % of the lower one, and their medians are three deviations apart.
+pub fn rises<R: Real>(values: &[R]) -> Option<usize> {
+    let values = numbers(values);
+    let (at, [(_, most), (low, _)]) = sides(&values)?;
+    let least = LEAST_OF_LEVEL * values.len() as f64;
+    let has_level = values.len() >= LEAST_FOR_LEVELS && (values.len() - at) as f64 >= least;
+    let is_apart = low - most > LEVELS_APART * most && is_clear(&values, at)?;
+    (has_level && is_apart).then_some(at)
+}
+
+/// The change point of a sequence, with the lowest and the highest tenth of each side.
+fn sides(values: &[f64]) -> Option<(usize, [(f64, f64); 2])> {
+    let (at, _) = change_point(values)?;
+    let tenths = |side: &[f64]| {
+        let mut side = side.to_vec();
+        side.sort_by(f64::total_cmp);
+        Some((quantile(&side, 0.1)?, quantile(&side, 0.9)?))
+    };
+    Some((at, [tenths(&values[..at])?, tenths(&values[at..])?]))
+}
+
+/// Standard deviations that a clear change of level is at least, by the median absolute deviation from the medians of both
+/// levels. One long value makes no change unclear.
+const CLEAR: f64 = 3.0;
+
+/// Whether the medians of both sides of a change lie far apart.
+pub fn is_clear(values: &[f64], at: usize) -> Option<bool> {
+    let (before, after) = (median(&values[..at])?, median(&values[at..])?);
+    let mut deviations = deviations(&values[..at], before);
+    deviations.extend(self::deviations(&values[at..], after));
+    Some((after - before).abs() * MAD_FACTOR >= median(&deviations)? * CLEAR)
 }
 
 /// Modified z-score of the first value against the rest, which need to be 3 at least.
@@ -618,6 +645,18 @@ mod tests {
         assert_eq!(settles(&[90.0, 30.0, 31.0, 30.0, 31.0, 30.0]), None);
         assert_eq!(settles(&[9.0, 6.0, 8.0, 5.0, 2.0, 4.0]), None);
         assert_eq!(settles(&[50.0, 52.0, 8.0, 8.0]), None);
+        // Nine of 10 to 13, then nine of 20 to 23 with one of 60: 20.8 is more than 15 % above 12.2, and 10 three times 1.5.
+        let mut values = [10.0, 11.0, 12.0, 13.0, 12.0, 11.0, 12.0, 11.0, 12.0].to_vec();
+        values.push(60.0);
+        values.extend(values[..9].to_vec().iter().map(|value| value + 10.0));
+        assert_eq!((rises(&values), settles(&values)), (Some(9), None));
+        values.reverse();
+        assert_eq!(
+            (rises(&values), rises(&[1.0, 1.0, 1.0, 2.0, 2.0, 2.0])),
+            (None, None)
+        );
+        let line: Vec<f64> = (5..25).map(f64::from).collect();
+        assert_eq!(rises(&line), None);
     }
 
     #[test]

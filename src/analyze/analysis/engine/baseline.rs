@@ -2,12 +2,12 @@
 
 use rooflens_schemas::{Evidence, Scope, StageKind};
 
-use crate::engine::facts::Sizes;
-use crate::engine::stage_stats::Summary;
+use crate::engine::facts::{Exclusion, Sizes};
+use crate::engine::stage_stats::{Means, Summary};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, Session, StrId};
 use rooflens_stats::{
-    Level, OUTLIER_Z, Statistics, alike, levels, mean, median, modified_z_of_groups, settles,
+    Level, OUTLIER_Z, Statistics, alike, levels, mean, median, modified_z_of_groups, rises, settles,
 };
 use rooflens_units::{Count, Time};
 
@@ -29,7 +29,7 @@ pub struct Series {
     pub profiled: Option<bool>,
     /// Single repeats, in order.
     pub repeats: Vec<Repeat>,
-    /// Repeats before the others settle at a lower level, as iterations of the timeline do: 0 if all are at one.
+    /// Repeats before the others settle at another level, as iterations of the timeline do: 0 if all are at one.
     pub settling: usize,
     /// Of the durations after that, nanoseconds.
     pub statistics: Statistics,
@@ -137,6 +137,16 @@ impl Baseline {
     }
 }
 
+/// Profiled figures of an iteration, which times of its parts are scaled to: means where its unprofiled time is the mean of
+/// two levels, else medians.
+pub fn profiled(context: &Context<'_>, summary: &Summary) -> Means {
+    let baseline = context.results.baseline().ok();
+    match baseline.and_then(|baseline| baseline.of_summary(context, summary)) {
+        Some((series, _)) if series.levels.is_some() => summary.means(context.facts),
+        _ => summary.medians(),
+    }
+}
+
 impl Series {
     fn of(context: &Context<'_>, rows: &[usize]) -> Option<Self> {
         let session = context.session;
@@ -155,9 +165,11 @@ impl Series {
             .iter()
             .map(|row| (sizes(row).of_work(), timings.steps[*row]));
         let is_alike = alike(work.clone()).len() == 1;
-        let settling = settles(&values).filter(|_| {
-            is_alike && settles_in_timeline(context, session.text(timings.stage[first]))
-        });
+        let stage = session.text(timings.stage[first]);
+        let settling = match rises_in_timeline(context, stage) {
+            true => rises(&values),
+            false => settles(&values).filter(|_| is_alike && settles_in_timeline(context, stage)),
+        };
         let settling = settling.unwrap_or(0);
         let groups = alike(work.enumerate().map(|(at, work)| (at < settling, work)));
         let z = modified_z_of_groups(&values, &groups);
@@ -271,9 +283,17 @@ impl Series {
             .map(|repeat| repeat.typical)
     }
 
-    /// Mean of all repeats, also of those before they settle, but a cold first one.
+    /// Whether the repeats before the others are faster.
+    pub fn rises(&self) -> bool {
+        self.before().is_some_and(|before| before < self.median())
+    }
+
+    /// Mean of all repeats, also of slower ones before they settle, but a cold first one.
     pub fn mean(&self) -> Time {
-        let warm = self.repeats.iter().filter(|repeat| !repeat.is_cold());
+        let first = if self.rises() { self.settling } else { 0 };
+        let warm = self.repeats[first..]
+            .iter()
+            .filter(|repeat| !repeat.is_cold());
         let times = warm.map(|repeat| repeat.duration.time().0);
         mean(&times.collect::<Vec<_>>()).map_or(Time::ZERO, Time)
     }
@@ -349,6 +369,16 @@ fn settles_in_timeline(context: &Context<'_>, stage: &str) -> bool {
             let times = instances.filter_map(|instance| Some(instance.time()?.time().0));
             settles(&times.collect::<Vec<_>>()).is_some()
         })
+}
+
+/// Whether iterations of a stage before others are no part of its figures because those take longer.
+fn rises_in_timeline(context: &Context<'_>, stage: &str) -> bool {
+    let facts = context.facts;
+    let mut stages = facts.stages.iter().filter(|one| one.name == stage);
+    stages.any(|stage| {
+        let mut instances = facts.instances_of(stage).iter();
+        instances.any(|instance| instance.excluded == Some(Exclusion::EarlierLevel))
+    })
 }
 
 impl Repeat {

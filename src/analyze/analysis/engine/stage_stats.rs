@@ -140,7 +140,7 @@ pub fn median_time(times: impl Iterator<Item = Ns>) -> Option<Time> {
     median(&times).map(Time)
 }
 
-/// Means of the iterations of a stage.
+/// Typical figures of the iterations of a stage.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Means {
     /// First to last operation.
@@ -159,6 +159,16 @@ fn median_count(counts: impl Iterator<Item = u64>) -> Option<Count> {
 }
 
 impl Summary {
+    /// The medians.
+    pub fn medians(&self) -> Means {
+        Means {
+            time: self.time,
+            busy: self.time * self.busy_share,
+            operations: self.operations,
+            sum: self.sum,
+        }
+    }
+
     /// Time, busy time, operations and their durations of an iteration, means: where iterations lie at two levels, the
     /// median is that of one of them.
     pub fn means(&self, facts: &Facts) -> Means {

@@ -64,12 +64,12 @@ pub(crate) fn is_far(repeat: &Repeat) -> bool {
     repeat.distance() >= repeat.typical * FAR
 }
 
-/// That the first repeats take longer than all others, which the figures are of.
+/// That the first repeats are at another level than all others, which the figures are of.
 fn settled(evidence: &Evidence<'_>, series: &Series, before: Time) -> Draft {
     let stage = evidence.session.text(series.stage);
     let slow = series.settling as u64;
     let finding = Finding {
-        weight_ns: (before - series.median()) * slow as f64,
+        weight_ns: (before - series.median()).abs() * slow as f64,
         ..of_series(evidence, series, stage.to_owned())
     };
     let arguments = arguments! {
@@ -80,7 +80,7 @@ fn settled(evidence: &Evidence<'_>, series: &Series, before: Time) -> Draft {
         count = Quantity::count(series.statistics.n as u64),
     };
     let draft = Draft::new(finding, arguments).statement("statement_settled");
-    draft.advice("advice_settled")
+    draft.advice((!series.rises()).then_some("advice_settled"))
 }
 
 fn of_series(evidence: &Evidence<'_>, series: &Series, title: String) -> Finding {

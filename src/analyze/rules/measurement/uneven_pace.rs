@@ -5,10 +5,11 @@ use crate::evidence::Evidence;
 use crate::pauses;
 use crate::rule::{Outcome, Rule, Threshold};
 use crate::trends::{self, DRIFT};
-use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::engine::facts::Exclusion;
+use rooflens_analysis::engine::stage_stats::{Summary, median_time};
 use rooflens_analysis::time::drift::{LEAST_FOR_TREND, Series, TREND_Z};
 use rooflens_document::{Finding, Inline, Quantity, Severity};
-use rooflens_units::Ratio;
+use rooflens_units::{Ratio, Time};
 
 pub(crate) static RULE: Rule = Rule::new(
     "uneven-pace",
@@ -34,7 +35,7 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         drifting = drifting.or(Some(name));
         let stage = evidence.outermost(name).filter(|_| drift < Ratio::ZERO);
         if !stage.is_some_and(|stage| pauses::hold(evidence, stage)) {
-            drafts.push(draft(evidence, series, name, drift));
+            drafts.push(draft(evidence, (series, summary), drift));
         }
     }
     match (drafts.is_empty(), drifting) {
@@ -62,7 +63,20 @@ fn needs(evidence: &Evidence<'_>, sequences: &[(&Series, &Summary)]) -> String {
     )
 }
 
-fn draft(evidence: &Evidence<'_>, series: &Series, stage: &str, drift: Ratio) -> Draft {
+/// What iterations after a jump have more of GPU work, if figures of the stage are of them alone (medians).
+fn added_work(evidence: &Evidence<'_>, summary: &Summary) -> Option<Time> {
+    let stage = summary.stage(evidence.facts);
+    let busy = |excluded: Option<Exclusion>| {
+        let instances = evidence.facts.instances_by(stage, summary.process).iter();
+        let alike = instances.filter(|instance| instance.excluded == excluded);
+        median_time(alike.map(|instance| instance.busy))
+    };
+    let before = busy(Some(Exclusion::EarlierLevel))?;
+    Some((busy(None)? - before).max(Time::ZERO))
+}
+
+fn draft(evidence: &Evidence<'_>, (series, summary): (&Series, &Summary), drift: Ratio) -> Draft {
+    let stage = trends::name(evidence, summary);
     let is_longer = drift > Ratio::ZERO;
     let finding = Finding {
         title: stage.to_owned(),
@@ -82,6 +96,7 @@ fn draft(evidence: &Evidence<'_>, series: &Series, stage: &str, drift: Ratio) ->
         number = series.jump.map(|jump| Quantity::count(jump.number as u64)),
         before = series.jump.map(|jump| jump.before),
         after = series.jump.map(|jump| jump.after),
+        work = added_work(evidence, summary),
     };
     let draft = Draft::new(finding, arguments);
     match is_longer {

@@ -120,6 +120,9 @@ fn sentence(
     add("summary.coverage_lengths", &|phase| {
         is_of(phase, &[Iterations::OtherLength])
     });
+    add("summary.coverage_earlier", &|phase| {
+        is_of(phase, &[Iterations::EarlierLevel])
+    });
     add("summary.coverage_skipped", &|phase| {
         is_of(phase, &[Iterations::NotAnalyzed])
     });

@@ -306,6 +306,7 @@ const fn iterations(excluded: Option<Exclusion>, is_slow: bool) -> Iterations {
         Some(Exclusion::DeclaredWarmup) => Iterations::Warmup,
         Some(Exclusion::ColdStart { .. }) => Iterations::ColdStart,
         Some(Exclusion::Steps { .. }) => Iterations::OtherLength,
+        Some(Exclusion::EarlierLevel) => Iterations::EarlierLevel,
         Some(Exclusion::Crowded(_) | Exclusion::NoRoom) => Iterations::NotAnalyzed,
     }
 }

@@ -90,6 +90,8 @@ pub enum Iterations {
     ColdStart,
     /// Loops that stopped early or ran longer.
     OtherLength,
+    /// Those before the time jumps to its last level.
+    EarlierLevel,
     /// Those that hold no operations because others are open at once.
     NotAnalyzed,
 }
@@ -205,6 +207,7 @@ impl Iterations {
             Self::Warmup => "declared warm-up",
             Self::ColdStart => "cold start",
             Self::OtherLength => "loops of other lengths",
+            Self::EarlierLevel => "iterations before the jump",
             Self::NotAnalyzed => "iterations not analyzed",
         }
     }

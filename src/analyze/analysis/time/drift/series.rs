@@ -7,14 +7,14 @@ use rustc_hash::FxHashMap;
 use super::trend::{Trend, trend};
 use super::{Instance, Jump, LEAST, LEAST_FOR_TREND, Series, Subject};
 use crate::Context;
-use crate::engine::facts::{Sizes, Stage};
+use crate::engine::facts::{Exclusion, Sizes, Stage};
 use crate::engine::intervals::{Interval, union};
 use crate::engine::stage_names::is_of_user;
 use crate::engine::stage_stats::{Summary, summaries};
 use crate::engine::stages::WARMUP_Z;
 use rooflens_session::{Ns, PassId, ProcessId, RangeId, StrId, ThreadId};
 use rooflens_stats::{
-    MAD_FACTOR, OUTLIER_Z, alike, change_point, mean, median, modified_z_of_first,
+    OUTLIER_Z, alike, change_point, is_clear, mean, median, modified_z_of_first,
     modified_z_of_groups,
 };
 use rooflens_units::{Ratio, Time};
@@ -71,10 +71,6 @@ impl Series {
     }
 }
 
-/// Standard deviations that a clear change of level is at least, by the median absolute deviation from the medians of both
-/// levels. One long instance makes no change unclear.
-const CLEAR: f64 = 3.0;
-
 /// The change of level between these points, if it leaves less of their squared deviations than the line of least squares.
 fn jump(points: &[(f64, f64)]) -> Option<Jump> {
     let (numbers, times): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
@@ -89,16 +85,11 @@ fn jump(points: &[(f64, f64)]) -> Option<Jump> {
     }
     let of_line = of_times - of_both * of_both / of_numbers;
     let (before, after) = (median(&times[..at])?, median(&times[at..])?);
-    let deviation = |(place, time): (usize, &f64)| {
-        let level = if place < at { before } else { after };
-        (time - level).abs()
-    };
-    let deviations: Vec<f64> = times.iter().enumerate().map(deviation).collect();
     let jump = Jump {
         number: numbers[at] as usize,
         before: Time(before),
         after: Time(after),
-        is_clear: (after - before).abs() * MAD_FACTOR >= median(&deviations)? * CLEAR,
+        is_clear: is_clear(&times, at)?,
     };
     (left < of_line).then_some(jump)
 }
@@ -126,7 +117,8 @@ fn of_stage(context: &Context<'_>, summary: Summary) -> Option<Series> {
         .enumerate()
     {
         let host = instance.host_end.saturating_sub(instance.host_start);
-        match instance.time().filter(|_| instance.excluded.is_none()) {
+        let is_measured = matches!(instance.excluded, None | Some(Exclusion::EarlierLevel));
+        match instance.time().filter(|_| is_measured) {
             Some(time) => instances.push(Instance {
                 number,
                 time,

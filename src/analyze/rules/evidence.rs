@@ -254,12 +254,6 @@ impl<'a> Evidence<'a> {
             let key = (pass, name, stage.kind);
             let timed = baseline.of_stage(self.session, key, stage.steps);
             stage.unprofiled = timed.map(|(_, time)| time);
-            let has_levels = timed.is_some_and(|(series, _)| series.levels.is_some());
-            let mut summaries = self.facts.run_summaries();
-            if let Some(summary) = summaries.find(|summary| has_levels && is(stage.key(), summary))
-            {
-                stage.set_means(summary.means(self.facts));
-            }
         }
     }
 
@@ -329,7 +323,7 @@ impl<'a> Evidence<'a> {
     pub(crate) fn gain(&self, overhead: Overhead, stage: &StageLine) -> Option<Time> {
         let bounds = self.results.upper_bounds().ok()?;
         let bound = bounds.of(stage.stage, stage.process)?.get(overhead);
-        let new_time = bound.as_ref().ok()?.new_time();
+        let new_time = bound.as_ref().ok()?.new_time;
         Some((stage.time - new_time).max(Time::ZERO))
     }
 

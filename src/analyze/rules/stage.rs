@@ -8,7 +8,8 @@ use crate::rule::{Look, Outcome};
 use crate::sql::Window;
 use rooflens_analysis::Context;
 use rooflens_analysis::communication::Ranks;
-use rooflens_analysis::engine::stage_stats::{Means, Summary, summaries};
+use rooflens_analysis::engine::baseline::profiled;
+use rooflens_analysis::engine::stage_stats::{Summary, summaries};
 use rooflens_analysis::memory::transfers::Place;
 use rooflens_analysis::time::idle::{Cause, StageIdle};
 use rooflens_document::{Catalogue, Finding, Gain, GainKind, Part, Severity};
@@ -161,6 +162,7 @@ impl Nested {
 impl StageLine {
     fn new(context: &Context<'_>, text: &'static Catalogue, summary: &Summary) -> Self {
         let (session, facts) = (context.session, context.facts);
+        let figures = profiled(context, summary);
         Self {
             text,
             stage: summary.stage,
@@ -168,11 +170,11 @@ impl StageLine {
             label: summary.label(session, facts),
             kind: summary.kind(facts),
             scope: summary.scope(session, facts),
-            time: summary.time,
-            busy: summary.time * summary.busy_share,
-            busy_share: summary.busy_share,
-            operations: summary.operations,
-            operation_time: summary.sum,
+            time: figures.time,
+            busy: figures.busy,
+            busy_share: Ratio::of(figures.busy, figures.time.max(Time(1.0))),
+            operations: figures.operations,
+            operation_time: figures.sum,
             figures: summary.evidence(session, facts),
             counted: Count(summary.counted as f64),
             steps: summary.steps.filter(|steps| *steps > Count::ZERO),
@@ -190,13 +192,6 @@ impl StageLine {
             artifact: session.artifact_of(summary.stage(facts).pass).to_owned(),
             window: Window::of(context, text, summary),
         }
-    }
-
-    /// Takes means, as its unprofiled time is one.
-    pub(crate) fn set_means(&mut self, means: Means) {
-        (self.time, self.busy) = (means.time, means.busy);
-        self.busy_share = Ratio::of(means.busy, means.time.max(Time(1.0)));
-        (self.operations, self.operation_time) = (means.operations, means.sum);
     }
 
     /// The stage with the kernels of this summary, which another pass recorded: time and number of iterations stay.

@@ -196,7 +196,7 @@ fn breakdown(context: &Context<'_>, stage: &StageTime) -> Breakdown {
     let idle = context.results.idle().ok();
     let line = idle.and_then(|idle| idle.of(summary.stage, summary.process).next());
     let other_work = line
-        .map_or(Time::ZERO, |line| summary.time * line.other_work())
+        .map_or(Time::ZERO, |line| line.time * line.other_work())
         .min(time - busy);
     let rest = [
         (Color::OtherWork, other_work / per),

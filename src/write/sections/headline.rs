@@ -6,11 +6,11 @@ use rooflens_schemas::{PassKind, StageKind, Workload};
 
 use crate::{Context, is_same};
 use rooflens_analysis::counters::represent::matching::WHOLE;
-use rooflens_analysis::engine::baseline::Series;
+use rooflens_analysis::engine::baseline::{Series, profiled};
 use rooflens_analysis::engine::command::Command;
 use rooflens_analysis::engine::facts::Sizes;
 use rooflens_analysis::engine::stage_names::kind_by_name;
-use rooflens_analysis::engine::stage_stats::Summary;
+use rooflens_analysis::engine::stage_stats::{Means, Summary};
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
 use rooflens_document::report::Subject;
@@ -543,15 +543,8 @@ const NOT_SLOWED: Ratio = Ratio(1.10);
 /// where the unprofiled time is one of two levels. Kernels that take longer than a whole unprofiled iteration are busy for
 /// the share of their own.
 pub(crate) fn timed(context: &Context<'_>, summary: &Summary) -> (Time, Ratio) {
-    let baseline = of_baseline(context, summary);
-    let (time, busy) = match baseline {
-        Some((series, _)) if series.levels.is_some() => {
-            let means = summary.means(context.facts);
-            (means.time, means.busy)
-        }
-        _ => (summary.time, summary.time * summary.busy_share),
-    };
-    let unprofiled = baseline.map(|(_, unprofiled)| unprofiled);
+    let Means { time, busy, .. } = profiled(context, summary);
+    let unprofiled = of_baseline(context, summary).map(|(_, unprofiled)| unprofiled);
     let is_whole = |whole: &Time| busy <= *whole || time > *whole * NOT_SLOWED;
     let whole = unprofiled.filter(is_whole).unwrap_or(time);
     (time, Ratio::of(busy, whole).min(Ratio::ONE))

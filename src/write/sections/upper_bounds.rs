@@ -9,7 +9,7 @@ use rooflens_document::catalogue::{
     BOUND_COMMUNICATION, BOUND_COPIES, BOUND_HOST, BOUND_LAUNCHING, BOUND_MATRIX_PRODUCTS,
 };
 use rooflens_document::{Block, Inline, Method, MetricDef, SectionContent, Table};
-use rooflens_session::{Arrange, Ns};
+use rooflens_session::Arrange;
 use rooflens_units::Ratio;
 
 /// Rows that a page shows.
@@ -28,8 +28,9 @@ pub(super) fn add(context: &Context<'_>, content: &mut SectionContent) -> Known<
     let (mut rows, mut shown) = (Vec::new(), 0);
     for stage in stages {
         content.metrics.extend(metrics(context, stage));
-        let worth =
-            |bound: &&UpperBound| bound.gain() >= bound.time * NEGLIGIBLE && bound.gone > Ns::ZERO;
+        let worth = |bound: &&UpperBound| {
+            bound.gain().is_positive() && bound.gain() >= bound.time * NEGLIGIBLE
+        };
         let mut bounds: Vec<&UpperBound> = stage.known().filter(worth).collect();
         bounds.arrange_by(|a, b| {
             b.gain()
@@ -122,13 +123,12 @@ fn metrics(context: &Context<'_>, stage: &StageBounds) -> Vec<Metric> {
             .map_err(|missing| context.missing(missing))
             .map(|bound| {
                 let basis = format!(
-                    "stage time × (1 − {} ns ÷ {} ns): {}; {}",
-                    bound.gone,
-                    bound.of,
+                    "stage time of {} ns without {}; {}",
+                    bound.time.0,
                     formula(overhead),
                     assumption(overhead)
                 );
-                (bound.new_time().0, basis)
+                (bound.new_time.0, basis)
             });
         Metric {
             evidence: vec![evidence.clone()],
@@ -145,7 +145,7 @@ fn table<'t>(context: &'t Context<'_>) -> Table<'t, OfStage<'t>> {
         text "pass" = session.pass_name(stage.summary.stage(facts).pass);
         text "what" = label(bound.overhead), page;
         "time_ns" = bound.time;
-        "new_time_ns" = bound.new_time(), page;
+        "new_time_ns" = bound.new_time, page;
         "gain_ns" = bound.gain(), page;
         share "gain_share" =
             bound.time.is_positive().then(|| bound.gain() / bound.time), page;

@@ -41,9 +41,8 @@ fn work_that_nothing_hides_is_said() {
     let mut bounded = copying(70);
     let bound = UpperBound {
         overhead: Overhead::Copies,
-        gone: Ns(60),
-        of: Ns(1000),
         time: Time(1000.0),
+        new_time: Time(940.0),
     };
     let bounds = Overhead::ALL.map(|what| match what {
         Overhead::Copies => Ok(bound),

@@ -12,11 +12,12 @@ use super::launches::Launches;
 use super::longest::LongGap;
 use super::samples::Sampled;
 use super::sources::{Sources, Window};
+use crate::engine::baseline::profiled;
 use crate::engine::facts::{Facts, OpIndex, StageInstance};
 use crate::engine::intervals::{Interval, add, measure, total};
 use crate::engine::stage_stats::{Summary, median_time};
 use crate::engine::sweep::{append, slices};
-use crate::engine::tiers::{Tier, tier};
+use crate::engine::tiers::tier;
 use crate::{Context, Known};
 use rooflens_session::{GpuId, Ns, PassId, Session, StrId};
 use rooflens_stats::median;
@@ -36,6 +37,8 @@ const PARTS: usize = 10;
 pub struct StageIdle {
     /// The stage as a process ran it.
     pub summary: Summary,
+    /// Profiled time of an iteration: the whole of its idle times.
+    pub time: Time,
     /// GPU.
     pub gpu: GpuId,
     /// The process uses several GPUs in the stage.
@@ -124,7 +127,8 @@ pub(super) fn lines(
     let several_gpus = gpus.len() > 1;
     let traced = inputs.traced(summary.stage(context.facts).pass);
     let line = |gpu: GpuId| {
-        let mut line = StageIdle::new(summary.clone(), gpu, several_gpus, traced);
+        let time = profiled(context, summary).time;
+        let mut line = StageIdle::new(summary.clone(), time, gpu, several_gpus, traced);
         let queue = inputs.queues.of(summary.process, gpu);
         let mut numbers = Vec::new();
         for (number, instance) in counted.iter().enumerate() {
@@ -174,9 +178,10 @@ pub(super) fn gpus_of(instances: &[&StageInstance]) -> Vec<GpuId> {
 }
 
 impl StageIdle {
-    fn new(summary: Summary, gpu: GpuId, several_gpus: bool, traced: Traced) -> Self {
+    fn new(summary: Summary, time: Time, gpu: GpuId, several_gpus: bool, traced: Traced) -> Self {
         Self {
             summary,
+            time,
             gpu,
             several_gpus,
             traced,
@@ -318,9 +323,14 @@ impl StageIdle {
         nearest.map(|(at, _)| at)
     }
 
-    /// Busy time of a tier in all instances: none of a tier before it runs.
-    pub const fn busy_of(&self, tier: Tier) -> Ns {
-        self.pool.busy[tier as usize]
+    /// The time of an instance without a part of it: the median, or the mean where the time with it is one.
+    pub fn without(&self, part: impl Fn(&Parts) -> Ns) -> Time {
+        let instances = self.instances.iter();
+        let times = instances.map(|parts| parts.time - part(parts));
+        match self.time == self.summary.time {
+            true => median_time(times).unwrap_or_default(),
+            false => times.sum::<Ns>().time() / self.instances.len().max(1) as f64,
+        }
     }
 
     /// Busy time of all instances.
@@ -483,7 +493,7 @@ impl StageIdle {
 
     /// A time of all instances, by its share of their time, of the stage time.
     pub fn scaled(&self, time: Ns) -> Time {
-        self.summary.time * self.share(time)
+        self.time * self.share(time)
     }
 
     /// The instance whose shares of causes are nearest to the medians.
@@ -536,7 +546,7 @@ impl StageIdle {
             time,
             ..Summary::default()
         };
-        let mut line = Self::new(summary, GpuId(0), false, Traced::ALL);
+        let mut line = Self::new(summary, time, GpuId(0), false, Traced::ALL);
         line.instances = vec![
             Parts {
                 time: Ns(time.0 as i64),

@@ -143,7 +143,7 @@ pub(super) fn over_time(
         .filter(|(_, line)| outermost(line))
         .collect();
     stages.dedup_by_key(|(_, line)| line.summary.stage);
-    let total = |line: &StageIdle| line.summary.time * line.summary.counted as f64;
+    let total = |line: &StageIdle| line.time * line.summary.counted as f64;
     stages.arrange_by(|a, b| total(b.1).total_cmp(&total(a.1)));
     let of = |(index, line)| QueueOverTime::of(context, queues, index, line);
     stages.into_iter().filter_map(of).take(KEPT).collect()

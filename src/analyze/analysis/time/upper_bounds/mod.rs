@@ -6,10 +6,11 @@ mod tests;
 use crate::engine::stage_stats::Summary;
 use crate::engine::tiers::Tier;
 use crate::kernels::gemm;
+use crate::time::idle::line::Parts;
 use crate::time::idle::{Cause, StageIdle};
 use crate::{Context, Known, Missing};
 use rooflens_session::{Ns, ProcessId};
-use rooflens_units::{Ratio, Time};
+use rooflens_units::Time;
 
 rooflens_stages::labels! {
     /// An overhead whose removal is bounded.
@@ -47,26 +48,24 @@ pub struct StageBounds {
 pub struct UpperBound {
     /// The removed overhead.
     pub overhead: Overhead,
-    /// Time that would vanish of all instances.
-    pub gone: Ns,
-    /// The time that it is a part of.
-    pub of: Ns,
     /// Stage time now.
     pub time: Time,
+    /// Stage time without it.
+    pub new_time: Time,
 }
 
 impl Overhead {
-    /// What would vanish of a line's time; kernels aside.
-    fn of(self, line: &StageIdle) -> Ns {
+    /// What would vanish of an instance; kernels aside.
+    fn of(self, parts: &Parts) -> Ns {
         match self {
-            Self::Launching => line.of(Cause::Launching),
-            Self::Host => line.pool.causes.sum(&Cause::HOST),
+            Self::Launching => parts.causes.of(Cause::Launching),
+            Self::Host => parts.causes.sum(&Cause::HOST),
             // The link still carries them, both directions at once at best.
             Self::Copies => {
-                let copies = line.busy_of(Tier::Copy);
-                copies.min(line.pool.time - copies / 2)
+                let copies = parts.busy[Tier::Copy as usize];
+                copies.min(parts.time - copies / 2)
             }
-            Self::Communication => line.busy_of(Tier::Communication),
+            Self::Communication => parts.busy[Tier::Communication as usize],
             Self::MatrixProducts => Ns::ZERO,
         }
     }
@@ -117,18 +116,9 @@ impl StageBounds {
 }
 
 impl UpperBound {
-    /// Stage time without it.
-    pub fn new_time(&self) -> Time {
-        self.time - self.gain()
-    }
-
     /// Time that is gained at most.
     pub fn gain(&self) -> Time {
-        if self.of > Ns::ZERO {
-            self.time * Ratio::of(self.gone, self.of)
-        } else {
-            Time::ZERO
-        }
+        self.time - self.new_time
     }
 }
 
@@ -156,24 +146,17 @@ pub fn compute(context: &Context<'_>) -> Known<UpperBounds> {
 }
 
 fn bound(group: &[&StageIdle], overhead: Overhead) -> Known<UpperBound> {
-    let parts = group
-        .iter()
-        .map(|line| (overhead.of(line), line.pool.time))
-        .filter(|(_, time)| *time > Ns::ZERO);
-    // Of the GPUs the one that gains least, as a share of its time.
-    let least = parts.min_by(|a, b| {
-        let part = |part_time: Ns, of: Ns| i128::from(part_time.0) * i128::from(of.0);
-        part(a.0, b.1).cmp(&part(b.0, a.1))
-    });
-    let (gone, of) = least.ok_or(Missing("missing.stage_kernel"))?;
     if matches!(overhead, Overhead::Launching | Overhead::Host) {
         group[0].has_calls()?;
     }
+    let time = group[0].time;
+    // A stage is as slow as its slowest GPU.
+    let without = |line: &&StageIdle| line.without(|parts| overhead.of(parts)).min(time);
+    let new_time = group.iter().map(without).reduce(Time::max);
     Ok(UpperBound {
         overhead,
-        gone,
-        of,
-        time: group[0].summary.time,
+        time,
+        new_time: new_time.ok_or(Missing("missing.stage_kernel"))?,
     })
 }
 
@@ -188,12 +171,9 @@ fn of_products(products: &[(usize, ProcessId, Time)], group: &[&StageIdle]) -> K
     let ([line], Some((.., above))) = (group, product(group[0])) else {
         return Err(Missing("missing.product_sizes"));
     };
-    let (of, time) = (line.pool.time, line.summary.time);
-    let gone = (*above * line.instances.len() as f64).round();
     Ok(UpperBound {
         overhead: Overhead::MatrixProducts,
-        gone,
-        of,
-        time,
+        time: line.time,
+        new_time: (line.time - *above).max(Time::ZERO),
     })
 }

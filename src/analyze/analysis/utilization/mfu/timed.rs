@@ -1,13 +1,11 @@
 //! Where stage times come from: unprofiled repeats and profiled passes.
 
-use std::collections::BTreeMap;
-
 use rooflens_schemas::{Scope, StageKind};
 
 use crate::Context;
 use crate::engine::stage_names::kind_by_name;
-use crate::engine::stage_stats::{Summary, median_time, summaries};
-use rooflens_session::{Arrange, Session, StrId};
+use crate::engine::stage_stats::{Summary, summaries};
+use rooflens_session::Arrange;
 use rooflens_units::{Ratio, Time};
 
 /// The time of a stage from one source: unprofiled repeats, or a profiled pass.
@@ -19,7 +17,7 @@ pub struct StageTime {
     pub pass: String,
     /// What the stage computes.
     pub kind: StageKind,
-    /// Median.
+    /// Of a typical iteration.
     pub time: Time,
     /// Decode steps.
     pub steps: Option<u64>,
@@ -77,7 +75,7 @@ impl StageTime {
 /// All stage times: unprofiled repeats first, then the passes, the primary one first.
 pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
     let (session, facts) = (context.session, context.facts);
-    let mut times = baseline(session);
+    let mut times = baseline(context);
     let instances = |line: &Summary| facts.instances_of(line.stage(facts)).iter();
     for pass in facts.primary_first(session) {
         times.extend(summaries(facts, pass).iter().map(|line| StageTime {
@@ -103,27 +101,23 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
     times
 }
 
-fn baseline(session: &Session) -> Vec<StageTime> {
-    let mut groups: BTreeMap<(StrId, StrId), Vec<usize>> = BTreeMap::new();
-    let unprofiled = |row: &usize| session.timings.profiled[*row] == Some(false);
-    for row in (0..session.timings.len()).filter(unprofiled) {
-        let key = (session.timings.pass[row], session.timings.stage[row]);
-        groups.entry(key).or_default().push(row);
-    }
-    let baseline_time = |((pass, stage), rows): ((StrId, StrId), Vec<usize>)| {
-        let times = rows.iter().map(|row| session.timings.duration[*row]);
-        let stage = session.text(stage).to_owned();
-        Some(StageTime {
+fn baseline(context: &Context<'_>) -> Vec<StageTime> {
+    let session = context.session;
+    let series = context.results.baseline().into_iter();
+    let series = series.flat_map(|baseline| &baseline.series);
+    let mut baselines = Vec::new();
+    for series in series.filter(|series| series.profiled == Some(false)) {
+        let stage = session.text(series.stage).to_owned();
+        baselines.push(StageTime {
             kind: kind_by_name(&session.workload, &stage),
             stage,
-            pass: session.text(pass).to_owned(),
-            time: median_time(times)?,
-            steps: common(rows.iter().map(|row| session.timings.steps[*row])),
-            batch: common(rows.iter().map(|row| session.timings.batch[*row])),
+            pass: session.text(series.pass).to_owned(),
+            time: series.typical(),
+            steps: series.steps,
+            batch: common(series.repeats.iter().map(|repeat| repeat.sizes.batch)),
             profiled: None,
-        })
-    };
-    let mut baselines: Vec<StageTime> = groups.into_iter().filter_map(baseline_time).collect();
+        });
+    }
     baselines.arrange_by_key(|timed| timed.kind);
     baselines
 }

@@ -58,10 +58,14 @@ pub(crate) fn typical(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time
 /// Idle time in host code that typical instances do not have, summed over the counted ones.
 fn beyond(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Time> {
     let typical = typical(evidence, stage)?;
-    // An iteration with less takes nothing from what another has more.
-    let more = |parts: &Parts| (parts.rest(&[Cause::HostCode]).time() - typical).max(Time::ZERO);
     let idle = evidence.idle(stage.key())?;
-    Some(idle.instances.iter().map(more).sum())
+    let instances = idle.instances.iter();
+    Some(instances.map(|parts| more(parts, typical)).sum())
+}
+
+/// What an instance has beyond a typical one: one with less takes nothing from what another has more.
+fn more(parts: &Parts, typical: Time) -> Time {
+    (parts.rest(&[Cause::HostCode]).time() - typical).max(Time::ZERO)
 }
 
 /// What the profiler adds to typical instances of a stage, summed over the counted ones. The median of few instances holds
@@ -84,6 +88,10 @@ pub(crate) fn added_by_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> T
 /// What slow iterations take beyond typical ones, less what as many or at least ten unprofiled repeats do: a stall that
 /// repeats do not have is one of the profiled run. A cold first one of three is none of the loop.
 pub(crate) fn stalls_of_profiler(evidence: &Evidence<'_>, stage: &StageLine) -> Time {
+    // Warm-up is no part of the loop, either.
+    if last(evidence, stage).is_some() {
+        return beyond(evidence, stage).unwrap_or_default();
+    }
     let (Some(series), Some(typical)) = (evidence.unprofiled_series(stage), stage.unprofiled)
     else {
         return Time::ZERO;
@@ -118,6 +126,26 @@ pub(crate) fn are_in_first(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
     let of_first = first.rest(&[Cause::HostCode]).time() - typical;
     let all = beyond(evidence, stage).unwrap_or_default();
     idle.instances.len() > 1 && of_first.is_positive() && of_first >= all * IN_FIRST
+}
+
+/// Share of what typical instances do not have in the first half of the instances from which on the pauses have ended: five
+/// stalls lie there by chance once in 32 times.
+const ENDED: Ratio = Ratio(0.98);
+const STALLS: usize = 5;
+
+/// The number of the last instance with pauses, from 1, if those of the second half have none: they are warm-up.
+pub(crate) fn last(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count> {
+    let idle = evidence.idle(stage.key())?;
+    let typical = typical(evidence, stage)?;
+    let instances = idle.instances.iter();
+    let more: Vec<Time> = instances.map(|parts| more(parts, typical)).collect();
+    let longest = more.iter().copied().fold(Time::ZERO, Time::max);
+    let is_stall = |more: &Time| *more >= longest / 2.0;
+    let last = more.iter().rposition(is_stall)?;
+    let first_half: Time = more[..more.len() / 2].iter().sum();
+    let stalls = more.iter().filter(|more| is_stall(more)).count();
+    let have_ended = first_half >= beyond(evidence, stage)? * ENDED;
+    (stalls >= STALLS && have_ended).then_some(Count((last + 1) as f64))
 }
 
 /// The pauses of a stage, if they are worth a finding.

@@ -11,12 +11,13 @@ use rooflens_analysis::time::account::{NodeKind, Phase, Work};
 use rooflens_analysis::time::idle::Cause;
 use rooflens_document::{Finding, Gain, GainKind, Inline, Part, Quantity, Table};
 use rooflens_session::{Arrange, CopyKind, KernelId, Ns};
-use rooflens_units::{Percent, Ratio, Time};
+use rooflens_units::{Count, Percent, Ratio, Time};
 
 use super::actions::{Action, Effect};
 use super::joint::FUSIBLE;
 use super::operators;
 use crate::evidence::Evidence;
+use crate::pauses;
 use crate::stage::StageLine;
 
 /// Share of measured iterations from which on a leaf needs an action or a reason.
@@ -41,6 +42,8 @@ pub(super) struct Leaf {
     of_loop: Ratio,
     reason: String,
     lacks_counters: bool,
+    /// The iteration with the last of the stalls that it is.
+    last: Option<Count>,
 }
 
 /// Leaves of at least [`LARGE`] without an action, the one with the most time first.
@@ -50,15 +53,23 @@ pub(super) fn leaves(
     actions: &[Action<'_>],
 ) -> Vec<Leaf> {
     let (mut leaves, whole) = all(evidence);
+    let of_loop = whole + between(evidence) - ended(evidence);
     for leaf in &mut leaves {
         leaf.share = Ratio::of(leaf.time, whole.max(Ns(1)));
-        leaf.of_loop = Ratio::of(leaf.time, (whole + between(evidence)).max(Ns(1)));
+        leaf.of_loop = Ratio::of(leaf.time, of_loop.max(Ns(1)));
     }
     leaves.retain(|leaf| {
         let mut actions = actions.iter();
         leaf.share >= LARGE && !actions.any(|action| leaf.is_of_action(evidence, action))
     });
     for leaf in &mut leaves {
+        leaf.last = match leaf.kind {
+            NodeKind::Cause(Cause::HostCode) => {
+                let mut stages = leaf.stages(evidence);
+                stages.find_map(|stage| pauses::last(evidence, stage))
+            }
+            _ => None,
+        };
         let reason = leaf.reason(evidence, findings);
         leaf.lacks_counters = reason.is_none();
         let operators = leaf.operators(evidence);
@@ -93,7 +104,8 @@ pub(super) fn most(evidence: &Evidence<'_>, leaves: &[Leaf], saved: Ratio) -> Op
             idle = idle
         )
     };
-    let largest = leaves.first()?;
+    // What has ended is no cost of later iterations.
+    let largest = leaves.iter().find(|leaf| leaf.last.is_none())?;
     if largest.of_loop >= MOSTLY && saved < largest.of_loop * MOSTLY {
         let part = largest.label(evidence);
         return Some(title(part, largest.of_loop, largest.is_busy()));
@@ -113,6 +125,14 @@ fn between(evidence: &Evidence<'_>) -> Ns {
     let phases = idle.into_iter().flat_map(|idle| idle.account.of_phases());
     let times = phases.filter(|(phase, _)| phase.is_between_measured());
     times.map(|(_, time)| time).sum()
+}
+
+/// Stalls that have ended, which are no part of the loop.
+fn ended(evidence: &Evidence<'_>) -> Ns {
+    let stages = evidence.stages.iter();
+    let ended = stages.filter(|stage| pauses::last(evidence, stage).is_some());
+    let stalls = ended.map(|stage| pauses::stalls_of_profiler(evidence, stage));
+    stalls.sum::<Time>().round()
 }
 
 /// All leaves of measured iterations, and the sum of their times.
@@ -153,6 +173,7 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
                 of_loop: Ratio::ZERO,
                 reason: String::new(),
                 lacks_counters: false,
+                last: None,
             }),
         }
     }
@@ -264,7 +285,7 @@ impl Leaf {
 
     /// Whether page one names it next to actions.
     pub(super) fn is_notable(&self) -> bool {
-        self.of_loop >= NOTABLE
+        self.of_loop >= NOTABLE && self.last.is_none()
     }
 
     fn is_busy(&self) -> bool {
@@ -342,6 +363,9 @@ impl Leaf {
 
     /// Why it has no action; none of a kernel of which only counters would tell.
     fn reason(&self, evidence: &Evidence<'_>, findings: &[Finding]) -> Option<String> {
+        if let Some(last) = self.last {
+            return Some(words!(evidence, "no_action.ended", last = last));
+        }
         let about_stage = findings.iter().filter(|finding| {
             !finding.on_measurement && finding.scope.stage.as_ref() == Some(&self.stage)
         });

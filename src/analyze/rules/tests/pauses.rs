@@ -254,6 +254,26 @@ fn of_the_baseline_only_what_recurs_is_a_cause() {
     assert!(said.contains(expected), "{said}");
 }
 
+/// Five of twelve iterations stall for 450 ns: in the first half they are warm-up, spread over all they are a loss.
+#[test]
+fn stalls_that_have_ended_are_no_loss_of_the_loop() {
+    let stalls = |stalled: [usize; 5]| {
+        let mut times = [50.0; 12];
+        for iteration in stalled {
+            times[iteration] = 500.0;
+        }
+        let mut made = decode().busy(0.5).each(Cause::HostCode, &times);
+        made.last().of_loop = Time(12_000.0);
+        made.one(rule("host-pauses"))
+    };
+    let ended = stalls([0, 1, 2, 3, 5]);
+    assert!(words(&ended.statement).contains("last=6"));
+    assert_eq!(ended.gain, None);
+    let recurring = stalls([0, 3, 5, 8, 11]);
+    assert!(!words(&recurring.statement).contains("last="));
+    assert!((saved(&recurring) - 5.0 * 450.0).abs() < 1e-9);
+}
+
 /// Two of twelve iterations plan attention for a new length for 3000 µs.
 #[test]
 fn stalls_of_plans_have_a_cause() {

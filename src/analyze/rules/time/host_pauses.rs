@@ -66,6 +66,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Draft {
         basis: String::new(),
         kind: GainKind::Stalls,
     };
+    // What has ended recurs in no later iteration.
+    let last = pauses::last(evidence, stage);
     let finding = Finding {
         severity: Severity::of_share(gain.share()),
         weight_ns: pauses.beyond,
@@ -76,11 +78,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, pauses: &Pauses) -> Draft {
         stage = Inline::strong(&stage.label),
         time = pauses.captured(),
         count = stage.counted,
+        last = last,
         first = (known.is_none() && pauses::are_in_first(evidence, stage)).then_some(""),
         typical = typical,
         longest = Quantity::ns(pauses.longest),
         ended = ended.map(|ended| ended.words),
-        profiled = Some(pauses.profiled).filter(Time::is_positive),
+        profiled = Some(pauses.profiled).filter(|time| time.is_positive() && last.is_none()),
     };
     let mut draft = Draft::new(finding, arguments).basis(basis(evidence, stage, pauses));
     if let Some(known) = known {

@@ -202,6 +202,14 @@ pub(crate) fn varying_operations(evidence: &Evidence<'_>, stage: &StageLine) -> 
     varies.then_some([least, most].map(|count| Count(*count as f64)))
 }
 
+/// Whether inference gives the model one request after another: in a batch the requests share the launches.
+pub(crate) fn has_single_requests(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let mut stages = evidence.stages.iter();
+    matches!(stage.kind, StageKind::Forward | StageKind::Vision)
+        && evidence.session.workload.batch == Some(1)
+        && !stages.any(|stage| stage.kind.is_training_only())
+}
+
 /// Samples of a batch that a stage without GEMMs computes one by one: it launches its kernels as often as the batch has
 /// samples, or several times as often. Where there are GEMMs, layers may be as many.
 pub(crate) fn samples(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count> {

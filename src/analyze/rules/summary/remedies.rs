@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 107] = {
+static REMEDIES: [Remedy; 108] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -119,6 +119,7 @@ static REMEDIES: [Remedy; 107] = {
         remedy("launch-bound", "torch.nn.LSTM", Code, &[Rounding])
             .code("output, state = torch.nn.LSTM(inputs, hidden, layers)(sequence)"),
         remedy("launch-bound", "loop over samples", Code, &[Rounding]),
+        remedy("launch-bound", "Batch requests", Code, &[]),
         remedy("launch-bound", "micro-batch", Option, &[Memory, Weights]),
         remedy("launch-bound", "torch.compile", Trial, COMPILING).code(COMPILE),
         remedy("launch-bound", "", Code, &[Memory, Shapes]),

@@ -4,8 +4,8 @@ use crate::draft::Draft;
 use crate::evidence::Evidence;
 use crate::known;
 use crate::launching::{
-    MANY, RULE as ID, SHARE, cells, is_within_steps, largest, launching, leaves_host_code,
-    micro_batches, samples, varying_operations,
+    MANY, RULE as ID, SHARE, cells, has_single_requests, is_within_steps, largest, launching,
+    leaves_host_code, micro_batches, samples, varying_operations,
 };
 use crate::pauses;
 use crate::practices;
@@ -111,7 +111,7 @@ fn draft(
 }
 
 /// Cause, action and condition of an advice; without a condition that of the rule holds.
-const ROOTS: [(&str, &str, &str, &str); 7] = [
+const ROOTS: [(&str, &str, &str, &str); 8] = [
     (
         "advice_graphs",
         "root_cause_graphs",
@@ -137,6 +137,12 @@ const ROOTS: [(&str, &str, &str, &str); 7] = [
         "root_cause_samples",
         "root_action_samples",
         "root_if_samples",
+    ),
+    (
+        "advice_requests",
+        "root_cause_requests",
+        "root_action_requests",
+        "root_if_requests",
     ),
     (
         "advice_varying",
@@ -234,6 +240,9 @@ fn advice(
     }
     if samples(evidence, stage).is_some() {
         return ("advice_samples", None);
+    }
+    if stage.is_host_bound && has_single_requests(evidence, stage) {
+        return ("advice_requests", None);
     }
     if varying_operations(evidence, stage).is_some() {
         return ("advice_varying", None);

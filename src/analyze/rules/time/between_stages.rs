@@ -139,6 +139,11 @@ fn draft(
 ) -> Draft {
     let context = &evidence.context;
     let run = evidence.loop_of(between.summary.process);
+    // Profiled time of the profiled loop.
+    let captured = pairs
+        .iter()
+        .map(|pair| rest(pair, after_waits(evidence, between, pair)));
+    let captured = captured.sum::<Ns>();
     let (session, stages) = (evidence.session, &evidence.facts.stages);
     let (pair, once) = (pairs[0], once(pairs));
     let label = between.label(context);
@@ -169,8 +174,8 @@ fn draft(
     let in_stage = Ratio::of(pair.in_place(host), pair.idle());
     let arguments = arguments! {
         label = whose,
-        share = Ratio::of(idle, run),
-        run = run,
+        share = Ratio::of(captured, between.run),
+        run = Quantity::ns(between.run),
         after = Inline::strong(&stages[pair.from].name),
         before = Inline::strong(&stages[pair.to].name),
         median = pair.median().filter(|_| named == Ns::ZERO),
@@ -219,7 +224,8 @@ fn draft(
         (None, Some(_)) if !is_next => draft.root("root_cause_behind", "root_action_behind"),
         // Code of the user, not of PyTorch's backward.
         (None, Some(stage)) if is_of_user(stages[stage].kind, cause) => {
-            draft.root("root_cause_inside", "root_action_inside")
+            let draft = draft.root("root_cause_inside", "root_action_inside");
+            draft.only_if("root_if_inside")
         }
         (None, Some(_)) => draft.root("root_cause_inside", "root_action_shorten"),
     };

@@ -9,7 +9,7 @@ use rooflens_schemas::Evidence;
 
 use crate::engine::facts::{OpIndex, OpSource, StageInstance};
 use crate::engine::intervals::total;
-use crate::engine::stage_stats::{Summary, summaries};
+use crate::engine::stage_stats::{Summary, median_time, summaries};
 use crate::engine::tiers::by_gpu;
 use crate::{Context, Known};
 use rooflens_session::{CopyKind, KernelId, MemoryKind, Ns, PassId, Session};
@@ -48,7 +48,7 @@ pub struct Place {
     /// Busy time of an iteration without copies, median over iterations.
     pub others: Time,
     /// Kernels that wait for pages of managed memory: over all iterations the time from the first such page to the last.
-    pub faulting: BTreeMap<KernelId, Ns>,
+    pub faulting: BTreeMap<KernelId, Vec<Ns>>,
 }
 
 /// Adds up the copies; never missing, but empty without copies.
@@ -134,11 +134,12 @@ fn places(context: &Context<'_>, pass: PassId) -> Vec<Place> {
 /// up to 440 µs apart where a kernel waited for pages for all of its time.
 const FAULTS: Ns = Ns(500_000);
 
-/// Time of each kernel from the first page of managed memory that moves to the GPU while it runs to the last one.
-fn faulting(context: &Context<'_>, instances: &[&StageInstance]) -> BTreeMap<KernelId, Ns> {
+/// Time of each kernel from the first page of managed memory that moves to the GPU while it runs to the last one, by
+/// instance.
+fn faulting(context: &Context<'_>, instances: &[&StageInstance]) -> BTreeMap<KernelId, Vec<Ns>> {
     let (session, ops) = (context.session, &context.facts.ops);
-    let mut faulting = BTreeMap::new();
-    for instance in instances {
+    let mut faulting: BTreeMap<KernelId, Vec<Ns>> = BTreeMap::new();
+    for (number, instance) in instances.iter().enumerate() {
         let mut running: Option<(KernelId, Ns)> = None;
         let mut since = None;
         for op in instance.ops.iter().map(|op| *op as usize) {
@@ -155,7 +156,9 @@ fn faulting(context: &Context<'_>, instances: &[&StageInstance]) -> BTreeMap<Ker
                     let start = ops.start[op];
                     let last = since.replace(until).filter(|last| start - *last <= FAULTS);
                     let from = last.unwrap_or(start);
-                    *faulting.entry(kernel).or_default() += (until - from).max(Ns::ZERO);
+                    let times = faulting.entry(kernel).or_default();
+                    times.resize(instances.len(), Ns::ZERO);
+                    times[number] += (until - from).max(Ns::ZERO);
                 }
                 _ => {}
             }
@@ -215,9 +218,8 @@ impl Place {
 
     /// The same time of an iteration by kernel, the mean.
     pub fn faulting_of_each(&self) -> impl Iterator<Item = (KernelId, Time)> {
-        let iterations = self.instances.len().max(1) as f64;
         let kernels = self.faulting.iter();
-        kernels.map(move |(kernel, time)| (*kernel, time.time() / iterations))
+        kernels.filter_map(|(kernel, times)| Some((*kernel, median_time(times.iter().copied())?)))
     }
 
     /// Bytes from or to pageable memory, and all bytes of copies between host and GPU whose kind of memory is

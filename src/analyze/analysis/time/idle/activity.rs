@@ -105,6 +105,7 @@ impl Activity {
             Self::CodeLoading
                 | Self::Creation
                 | Self::KernelPlans
+                | Self::NewShape
                 | Self::Allocation
                 | Self::System
                 | Self::Profiler

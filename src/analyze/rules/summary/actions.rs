@@ -1,5 +1,7 @@
 //! What to do first: the findings that could save most of the run.
 
+use std::collections::BTreeMap;
+
 use super::confidence::Confidence;
 use super::{HOST, WITH_LAUNCHES, confidence, figures, joint, remedies};
 use crate::evidence::Evidence;
@@ -539,13 +541,17 @@ impl<'a> Action<'a> {
         cause(text, self.finding)
     }
 
-    /// What it saves of the run, in all its stages.
+    /// What it saves of the run, in all its stages; ranks run at once, so of several the most.
     pub(super) fn saved_of_run(&self) -> Time {
-        let saved = |action: &Self| {
-            let more = action.more.iter().map(|(finding, ..)| finding.weight_ns);
-            action.finding.weight_ns + more.sum::<Time>()
-        };
-        self.changes().map(saved).sum()
+        let mut of_ranks = BTreeMap::<Option<u32>, Time>::new();
+        for action in self.changes() {
+            let more = action.more.iter().map(|(finding, ..)| *finding);
+            for finding in more.chain([action.finding]) {
+                *of_ranks.entry(finding.scope.rank).or_default() += finding.weight_ns;
+            }
+        }
+        let of_all = of_ranks.remove(&None).unwrap_or_default();
+        of_all + of_ranks.into_values().fold(Time::ZERO, Time::max)
     }
 
     /// Other stages of at least this part of the weight of the first; of ranks one, that of the first where it has the stage.

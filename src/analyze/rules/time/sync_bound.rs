@@ -105,7 +105,11 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let is_loop_of_data = wait == Some(Wait::Data) && is_batchable(evidence, idle);
     let moves_data = is_loop_of_data && !computes_between_reads(evidence, stage);
     if launches || moves_data {
-        let others = idle_without_waits(evidence, stage);
+        // A loop that copies data leaves an empty queue to all that follows.
+        let others = match moves_data {
+            true => Time::ZERO,
+            false => idle_without_waits(evidence, stage),
+        };
         bound_loop(
             &mut loss.finding,
             stage,

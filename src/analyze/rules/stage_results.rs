@@ -1,5 +1,7 @@
 //! Results of one stage.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::evidence::Evidence;
 use crate::stage::{Key, StageLine};
 use rooflens_analysis::communication::lines::RankTimes;
@@ -16,7 +18,7 @@ use rooflens_analysis::time::graphs::{StageGraph, StageReplays};
 use rooflens_analysis::time::stage_times::StageTime;
 use rooflens_analysis::utilization::flops_by_source::StageFlops;
 use rooflens_analysis::utilization::mfu::StageUtilization;
-use rooflens_session::PassId;
+use rooflens_session::{PassId, ThreadId};
 use rooflens_units::{Ratio, Time};
 
 /// Checks for NaN of an iteration from which on each operator is checked, and not a loss or a norm.
@@ -123,7 +125,35 @@ impl<'a> Evidence<'a> {
             .filter(|_| stage.kind.is_training())?;
         let comparisons = self.launches(work, is_nan_comparison);
         let checks = comparisons.min(self.launches(work, is_nan_flag));
-        Some(work.per_instance(checks as f64)).filter(|checks| *checks >= NAN_CHECKS as f64)
+        let checks = work.per_instance(checks as f64);
+        (checks >= NAN_CHECKS as f64 && !self.checks_itself(work.pass)).then_some(checks)
+    }
+
+    /// Whether the thread with most ranges issues the checks for NaN of a pass: the program's own code. Anomaly detection
+    /// runs on the thread of the backward pass.
+    fn checks_itself(&self, pass: PassId) -> bool {
+        let (launches, calls) = (&self.session.launches, &self.session.api_calls);
+        let ranges = &self.session.ranges;
+        let is_flag = |row: &usize| {
+            let name = self.session.kernel_name(launches.kernel[*row]);
+            launches.pass[*row] == pass && is_nan_flag(name)
+        };
+        let flags = (0..launches.len()).filter(is_flag);
+        let flags: BTreeSet<i64> = flags.filter_map(|row| launches.correlation[row]).collect();
+        let issues_flag = |row: &usize| {
+            let correlation = calls.correlation[*row];
+            calls.pass[*row] == pass && correlation.is_some_and(|call| flags.contains(&call))
+        };
+        let issuing = (0..calls.len()).find(issues_flag);
+        let mut of_threads: BTreeMap<ThreadId, usize> = BTreeMap::new();
+        for (thread, of_pass) in ranges.thread.iter().zip(&ranges.pass) {
+            if *of_pass == pass {
+                *of_threads.entry(*thread).or_default() += 1;
+            }
+        }
+        let most = of_threads.iter().max_by_key(|(_, ranges)| **ranges);
+        let most = most.map(|(thread, _)| *thread);
+        issuing.is_some_and(|row| Some(calls.thread[row]) == most)
     }
 
     /// Whether names alone show groups of kernels: no operators with sizes were recorded.

@@ -244,6 +244,36 @@ fn checks_for_nan_are_many_pairs_of_a_comparison_and_a_flag() {
     assert_eq!(few.outcome(rule("nan-checks")), Outcome::PASSED);
 }
 
+/// 16 checks in each of five steps, by the thread of the backward pass or by the one with the ranges.
+#[test]
+fn checks_of_the_program_are_no_anomaly_detection() {
+    let step = |thread: u32| {
+        let mut text = String::new();
+        for start in (0..5000).step_by(1000) {
+            text += &format!(
+                "range train_step {start}..{}\nthread {thread}\n",
+                start + 950
+            );
+            for check in 0..16 {
+                for (number, kernel) in [COMPARISON, FLAG].into_iter().enumerate() {
+                    let at = start + 50 * check + 20 * number as i64;
+                    text += &format!(
+                        "launch {at}..{} -> {kernel} {}..{}\n",
+                        at + 5,
+                        at + 5,
+                        at + 10
+                    );
+                }
+            }
+            text += "thread 0\n";
+        }
+        let found = super::named::findings(&trace(&text));
+        super::named::finding(&found, "nan-checks").is_some()
+    };
+    assert!(step(1));
+    assert!(!step(0));
+}
+
 /// Steps of 1000 ns with 900 ns of kernels: a fill of 100 ns and its triangle of 300 ns.
 #[test]
 fn a_mask_of_constants_saves_its_kernels() {

@@ -34,6 +34,15 @@ pub(crate) fn is_nan_flag(name: &str) -> bool {
     name.contains("or_kernel_cuda")
 }
 
+fn most_frequent(threads: impl Iterator<Item = ThreadId>) -> Option<ThreadId> {
+    let mut counts: BTreeMap<ThreadId, usize> = BTreeMap::new();
+    for thread in threads {
+        *counts.entry(thread).or_default() += 1;
+    }
+    let most = counts.into_iter().max_by_key(|(_, count)| *count);
+    most.map(|(thread, _)| thread)
+}
+
 impl StageLine {
     /// Whether it is the stage of this summary.
     pub(crate) fn is(&self, summary: &Summary) -> bool {
@@ -144,16 +153,10 @@ impl<'a> Evidence<'a> {
             let correlation = calls.correlation[*row];
             calls.pass[*row] == pass && correlation.is_some_and(|call| flags.contains(&call))
         };
-        let issuing = (0..calls.len()).find(issues_flag);
-        let mut of_threads: BTreeMap<ThreadId, usize> = BTreeMap::new();
-        for (thread, of_pass) in ranges.thread.iter().zip(&ranges.pass) {
-            if *of_pass == pass {
-                *of_threads.entry(*thread).or_default() += 1;
-            }
-        }
-        let most = of_threads.iter().max_by_key(|(_, ranges)| **ranges);
-        let most = most.map(|(thread, _)| *thread);
-        issuing.is_some_and(|row| Some(calls.thread[row]) == most)
+        let issuing = (0..calls.len()).filter(issues_flag);
+        let issuing = most_frequent(issuing.map(|row| calls.thread[row]));
+        let of_pass = (0..ranges.len()).filter(|row| ranges.pass[*row] == pass);
+        issuing.is_some() && issuing == most_frequent(of_pass.map(|row| ranges.thread[row]))
     }
 
     /// Whether names alone show groups of kernels: no operators with sizes were recorded.

@@ -276,14 +276,16 @@ def unattributed(work, stage, process, found):
     return dict(share=outside / sum(op.end - op.start for op in after), inferred_share=lent)
 
 
-def by_name(work, wanted):
-    times, whole = collections.Counter(), 0
+def by_name(work, wanted, mean=0):
+    """Time of kernels that take longer than this on average, and of all."""
+    times, counts, whole = collections.Counter(), collections.Counter(), 0
     for op in work.capture.ops:
         if not op.copy:
             whole += op.end - op.start
             if wanted(details(work, op)):
                 times[details(work, op)["name"]] += op.end - op.start
-    return times, whole
+                counts[details(work, op)["name"]] += 1
+    return collections.Counter({name: time for name, time in times.items() if time > mean * counts[name]}), whole
 
 
 def in_loop(work, wanted):
@@ -326,8 +328,8 @@ def longest(times):
 
 
 def tf32_gemms(work, stage, process, found):
-    times, whole = by_name(work, is_tf32_product)
-    others = by_name(work, is_fp32_between)[0]
+    times, whole = by_name(work, is_tf32_product, 5_000)
+    others = by_name(work, is_fp32_between, 5_000)[0]
     return dict(time=times.total(), share=times.total() / whole, kernel_text=times.most_common(1)[0][0], others=others.total())
 
 

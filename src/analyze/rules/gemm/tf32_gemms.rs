@@ -12,7 +12,10 @@ use rooflens_units::{Ns, Ratio};
 
 pub(crate) static RULE: Rule = Rule::new(
     "tf32-gemms",
-    &[Threshold::ratio("thresholds.kernel_share", SHARE)],
+    &[
+        Threshold::ratio("thresholds.kernel_share", SHARE),
+        Threshold::ns("thresholds.mean_duration", LATENCY),
+    ],
     outcome,
 )
 .on_kernels();
@@ -20,8 +23,14 @@ pub(crate) static RULE: Rule = Rule::new(
 /// Time of such kernels ÷ kernel time of the pass from which on they are worth a finding.
 const SHARE: Ratio = Ratio(0.10);
 
+/// Mean duration up to which latency bounds a kernel, and neither rate nor bytes.
+const LATENCY: Ns = Ns(5_000);
+
 /// Bytes of an element in 16 bits ÷ those of one in fp32.
 const HALF: Ratio = Ratio(0.5);
+
+/// Classes of kernels that multiply.
+const PRODUCTS: [KernelClass; 2] = [KernelClass::Gemm, KernelClass::Convolution];
 
 /// Classes of kernels that move activations. Copies between memory formats go with another setting.
 const MOVING: [KernelClass; 5] = [
@@ -40,16 +49,23 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
         let identified = classes
             .iter()
             .flat_map(|class| kernels.identified(evidence.facts, *class));
-        let typed = identified.filter(|(_, identity)| !identity.dtype.is_empty());
+        let typed = identified.filter(|(sum, identity)| {
+            let is_long = sum.total.time() > LATENCY.time() * sum.count as f64;
+            is_long && !identity.dtype.is_empty()
+        });
         typed.collect::<Vec<_>>()
     };
     let time = |products: &[(&KernelSum, &KernelIdentity)]| {
         total(products.iter().map(|(sum, _)| sum.total))
     };
-    let mut products = of_classes(&[KernelClass::Gemm, KernelClass::Convolution]);
-    if products.is_empty() {
+    let is_typed = |class| {
+        let mut identified = kernels.identified(evidence.facts, class);
+        identified.any(|(_, identity)| !identity.dtype.is_empty())
+    };
+    if !PRODUCTS.into_iter().any(is_typed) {
         return Outcome::INSUFFICIENT_DATA;
     }
+    let mut products = of_classes(&PRODUCTS);
     let all = time(&products);
     products.retain(|(_, identity)| identity.dtype == "tf32");
     let time_of_class = |class| {

@@ -20,8 +20,9 @@ class Model:
         self.heads = config["num_attention_heads"]
         self.size = config.get("head_dim") or self.hidden // self.heads
         self.keys = 2 * (config.get("num_key_value_heads") or self.heads) * self.size
+        self.inner = config["intermediate_size"]
         matrices = 2 if self.kind in VISION else 3
-        of_layer = self.hidden * (2 * self.heads * self.size + self.keys) + matrices * self.hidden * config["intermediate_size"]
+        of_layer = self.hidden * (2 * self.heads * self.size + self.keys) + matrices * self.hidden * self.inner
         self.matrices = self.layers * of_layer
         self.head = self.hidden * (CLASSES if self.kind in VISION else config["vocab_size"])
         self.patches = (config["image_size"] // config["patch_size"]) ** 2 if self.kind in VISION else None

@@ -11,6 +11,7 @@ from kernel_names import class_of
 from line import Line
 from model import mfu
 from parts import details, insert, uncovered
+from products import recoverable
 
 FUSIBLE = ("norm", "elementwise", "gather")
 # Fusing moves no fewer bytes of these, and another layout alone removes the last ones; none is part of a run.
@@ -84,6 +85,8 @@ def low_mfu(work, stage, process, found):
     told = {} if whole is None else dict(mfu_share=whole / share)
     told |= dict(beside_share=fused.total() / number / line.busy, busy_share=share, busy2_share=share, gemm_share=of_group * part / busy.total(),
                 gemms=products / number, **{one: fused[one] / number for one in FUSIBLE})
+    if "above their roofline time" in work.statement:
+        told["above"] = recoverable(work, stage, process)
     reached = re.search(r"an MFU of (\S+) %", work.statement)
     # What a fusion saves, unless the whole distance to the peak is less.
     if reached is None or most < 0.9 * line.busy * (1 - float(reached[1]) / 100):

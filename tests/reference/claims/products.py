@@ -6,12 +6,13 @@ operators that launch its kernel on its grid, if these agree; else that of the m
 """
 
 import collections
+import itertools
 import json
 import math
 import re
 import sqlite3
 
-from kernel_names import class_of, is_tf32_gemm
+from kernel_names import class_of, is_fp32_without_tensor_cores, is_tf32_gemm
 from limits import signature
 from line import Line
 from model import model_of
@@ -22,6 +23,8 @@ FLOOR = 2_000
 # Adds up what a GEMM with split K has computed: part of that GEMM.
 REDUCES = "splitKreduce"
 Size = collections.namedtuple("Size", "text flops bytes dtype rows columns depth batch width")
+# A further kernel of an operator.
+PART = Size("part", 0, 0, "", 0, 0, 0, 0, 0)
 Kind = collections.namedtuple("Kind", "size kernel grid block")
 # An SM of Hopper: registers, their unit, bytes of shared memory, those of the system for each block, threads, blocks.
 REGISTERS, REGISTER_UNIT, SHARED, RESERVED, THREADS, BLOCKS, SMS = 65_536, 256, 233_472, 1_024, 2_048, 32, 132
@@ -62,10 +65,15 @@ class Sizes:
         for name in work.source.passes("operators"):
             other = work.source.work(name)
             other.stages = other.stages or work.stages
-            sizes = {}
+            sizes, calls = {}, set()
             for op in gemms_in(other, other.capture.ops):
                 own = details(other, op)
-                sizes[op.rank] = size_of(Launch(op, 0, own, None, operators_around(other, op)))
+                launch = Launch(op, 0, own, None, operators_around(other, op))
+                call = launch.call and (launch.call.thread, launch.call.start)
+                sizes[op.rank] = PART if call in calls else size_of(launch)
+                calls |= {call} if call else set()
+                if sizes[op.rank] is PART:
+                    continue
                 self.by_key[key_of(other, op)].add(sizes[op.rank])
                 self.recorded.append(((own["name"], (op.rank, op.end - op.start)), sizes[op.rank]))
             for stage in work.stages:
@@ -81,25 +89,30 @@ class Sizes:
         """Each GEMM of an instance with its size or none."""
         ops = gemms_in(self.work, one.ops)
         keys = tuple(key_of(self.work, op) for op in ops)
+        if (stage, keys) in self.by_row and self.by_row[stage, keys] is None:
+            raise LookupError("a row of GEMMs of several sizes")
         found = self.by_row.get((stage, keys)) or [next(iter(own)) if len(own := self.by_key.get(key, ())) == 1 else None for key in keys]
         if not any(found):
             found = self.of_model(stage, ops)
-        elif any(len(self.by_key.get(key, ())) > 1 and size is None for key, size in zip(keys, found)):
+        elif any(len(self.by_key.get(key, ())) != 1 and size is None for key, size in zip(keys, found)) and len(self.by_key) > 1:
             raise LookupError("a GEMM kernel of several sizes")
         return zip(ops, found)
 
     def of_model(self, stage, ops):
         """Seven GEMMs of each layer and one of the head, in each pass through the model."""
         model, workload = model_of(self.work.source), self.work.source.workload
-        each = 7 * model.layers + 1 if model and model.heads else 0
-        if not each or len(ops) % each or model.patches:
+        each = 7 * model.layers + 1 if model else 0
+        # Positions are multiplied in FP32.
+        own = [not is_fp32_without_tensor_cores(details(self.work, op)) for op in ops]
+        if not each or sum(own) % each or model.patches or stage not in ("prefill", "forward", "decode", "decode_step"):
             return [None] * len(ops)
-        rows, inner = workload["batch"] * (workload["prompt_tokens"] if stage == "prefill" else 1), model.inner
+        rows, inner = workload["batch"] * (1 if "decode" in stage else workload["prompt_tokens"]), model.inner
         wide, narrow, hidden = model.heads * model.size, model.keys // 2, model.hidden
         layer = [(wide, hidden), (narrow, hidden), (narrow, hidden), (hidden, wide), (inner, hidden), (inner, hidden), (hidden, inner)]
-        found = [(rows, *own) for own in layer * model.layers] + [(workload["batch"], model.head // hidden, hidden)]
+        found = [(rows, *own) for own in layer * model.layers] + [(rows if stage == "forward" else workload["batch"], model.head // hidden, hidden)]
         sizes = [size(m, n, k, 1, workload["dtype"], 2, 2 * (m * n + m * k + n * k)) for m, n, k in found]
-        return sizes * (len(ops) // each)
+        following = itertools.cycle(sizes)
+        return [next(following) if is_own else None for is_own in own]
 
 
 class Group:
@@ -124,7 +137,10 @@ def groups_of(work, stage, process):
         for op in one.ops:
             own = details(work, op)
             whole += op.end - op.start
-            if op.rank in known and known[op.rank]:
+            if op.rank in known and known[op.rank] is PART:
+                if last:
+                    last.time += op.end - op.start
+            elif op.rank in known and known[op.rank]:
                 last = groups[Kind(known[op.rank], own["name"], own["grid"], own["block"])]
                 last.launches += 1
                 last.time += op.end - op.start
@@ -161,7 +177,7 @@ def launches_of(work):
                 for op, size in sizes_of(work).of(stage, one) if one.ops else ():
                     # Nested stages have the same operations.
                     times["timeline", details(work, op)["name"], size].append((op.rank, op.end - op.start))
-    return {key: [time for _, time in set(own)] for key, own in times.items() if key[2]}
+    return {key: [time for _, time in set(own)] for key, own in times.items() if key[2] not in (None, PART)}
 
 
 def reached_of(work):
@@ -249,15 +265,19 @@ def tiles_of(work, kind):
         down, across = -(-own.rows // rows), -(-own.columns // columns)
         efficiency = own.rows * own.columns / (down * rows * across * columns)
         found.append((down * across * own.batch, efficiency))
+    # Clusters round grids up.
     grid = math.prod(kind.grid)
-    tiles, efficiency = min(found, key=lambda one: (abs(one[0] - grid), -one[1]))
+    tiles, efficiency = max([one for one in found if one[0] <= grid] or found, key=lambda one: one[1])
+    # Another number of blocks is a split of unknown kind.
+    if "splitK" not in kind.kernel and "nvjet" not in kind.kernel and grid != tiles:
+        return None
     parts = max(grid // tiles, 1) if "splitK" in kind.kernel else 1
     waves = tiles * parts / at_once
     return efficiency, waves / math.ceil(waves), waves
 
 
 def gemm_bandwidth(work, stage, process, found):
-    groups, whole, instances = groups_of(work, stage, process)
+    groups, _, instances = groups_of(work, stage, process)
     roofs, floor, line = rooflines(work, groups), floor_of(work), Line(work, stage, process)
     own = [kind for kind in groups if bounds(work, kind)[1] > bounds(work, kind)[0]]
     time, moving = sum(groups[kind].time for kind in own), sum(bounds(work, kind)[1] * groups[kind].launches for kind in own)
@@ -281,40 +301,45 @@ def worst_of(groups, roofs, own, instances):
                                           roof=limits[key] / instances, kind=kinds[key])
 
 
+def of_whole(work, line):
+    """What shares of a stage are of: its time, or that of its operations."""
+    return line.time if re.search("of (its )?stage time", work.statement) else line.operation_time
+
+
 def gemm_roofline(work, stage, process, found):
     """Compute-bound GEMMs with aligned rows that take far longer than their roofline time."""
-    groups, whole, instances = groups_of(work, stage, process)
+    groups, _, instances = groups_of(work, stage, process)
     roofs, line = rooflines(work, groups), Line(work, stage, process)
     own = [kind for kind, group in groups.items() if bounds(work, kind)[0] >= bounds(work, kind)[1] and not is_unaligned(kind)
            and group.time >= FAR * roofs[kind] * group.launches]
     time, roof = sum(groups[kind].time for kind in own), sum(roofs[kind] * groups[kind].launches for kind in own)
     lost, worst = worst_of(groups, roofs, own, instances)
-    return dict(time=time / instances, share=time / whole, roof_of_all=roof / instances, **worst, waves=tiles_of(work, worst["kind"])[2],
-                gain=line.saving_kernels(lost))
+    return dict(time=time / instances, share=time / instances / of_whole(work, line), roof_of_all=roof / instances, **worst,
+                waves=(tiles_of(work, worst["kind"]) or (None,) * 3)[2], gain=line.saving_kernels(lost))
 
 
 def gemm_quantization(work, stage, process, found):
-    groups, whole, instances = groups_of(work, stage, process)
+    groups, _, instances = groups_of(work, stage, process)
     roofs, line, lost, tiles = rooflines(work, groups), Line(work, stage, process), {}, {}
     for kind, group in groups.items():
-        if bounds(work, kind)[0] >= bounds(work, kind)[1]:
-            tiles[kind] = tiles_of(work, kind)
+        tiles[kind] = tiles_of(work, kind) if bounds(work, kind)[0] >= bounds(work, kind)[1] else None
+        if tiles[kind]:
             roof = roofs[kind] * group.launches
             lost[kind] = min(roof * (1 / (tiles[kind][0] * tiles[kind][1]) - 1), max(group.time - roof, 0)) / instances
     worst, time = max(lost, key=lost.get), sum(lost.values())
-    share = time / (line.time if "of its stage time" in work.statement else whole / instances)
-    return dict(lost=time, share=share, worst_text=worst.size.text, kernel_text=worst.kernel, tile_share=tiles[worst][0],
+    return dict(lost=time, share=time / of_whole(work, line), worst_text=worst.size.text, kernel_text=worst.kernel, tile_share=tiles[worst][0],
                 wave_share=tiles[worst][1], gain=line.saving_kernels(time))
 
 
 def gemm_alignment(work, stage, process, found):
-    groups, whole, instances = groups_of(work, stage, process)
+    groups, _, instances = groups_of(work, stage, process)
     roofs, line = rooflines(work, groups), Line(work, stage, process)
     own = [kind for kind in groups if is_unaligned(kind)]
     worst = max(own, key=lambda kind: groups[kind].time)
     lost = sum(max(groups[kind].time - roofs[kind] * groups[kind].launches, 0) for kind in own)
     aligned, length = alignment(worst)
-    return dict(share=sum(groups[kind].time for kind in own) / whole, worst_text=worst.size.text, kernel_text=worst.kernel, length=length,
+    time = sum(groups[kind].time for kind in own) / instances
+    return dict(share=time / of_whole(work, line), worst_text=worst.size.text, kernel_text=worst.kernel, length=length,
                 aligned=aligned, gain=line.saving_kernels(lost / instances))
 
 

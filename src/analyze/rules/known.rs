@@ -757,13 +757,19 @@ pub(crate) struct Place {
     pub(crate) share: Ratio,
 }
 
-/// The range, operator or function in which the host computes for most of some idle time that has no other name.
-pub(crate) fn place(sources: &[&Sources], is_stage: impl Fn(StrId) -> bool) -> Option<Place> {
+/// The range, operator or function in which the host computes for most of some idle time of these causes that has no other
+/// name.
+pub(crate) fn place(
+    sources: &[&Sources],
+    causes: &[Cause],
+    is_stage: impl Fn(StrId) -> bool,
+) -> Option<Place> {
     let mut times: Vec<(Source, Ns)> = Vec::new();
     let mut whole = Ns::ZERO;
     for activity in [Activity::HostCode, Activity::System, Activity::Launching] {
         let of_activity = sources.iter().filter_map(|sources| sources.of(activity));
-        for source in of_activity.flat_map(|idle| &idle.sources) {
+        let of_activity = of_activity.flat_map(|idle| &idle.sources);
+        for source in of_activity.filter(|source| causes.contains(&source.cause)) {
             whole += source.time;
             let is_place = |source: &&Source| match source {
                 Source::Range(name) => !is_stage(*name),

@@ -84,8 +84,15 @@ pub(crate) fn is_within_steps(
     stage: &StageLine,
     idle: &StageIdle,
 ) -> bool {
-    let steps = decode_steps(evidence, stage);
-    idle.gaps_per_instance(Cause::HostCode) >= BETWEEN * steps.map_or(1.0, |steps| steps.0)
+    let steps = decode_steps(evidence, stage).map_or(1.0, |steps| steps.0);
+    let code = idle.sources.of(Activity::HostCode);
+    let in_one_place = code.is_some_and(|code| {
+        let most = code.sources.first();
+        most.is_some_and(|most| {
+            most.time >= code.time() / 2 && most.gaps as f64 <= most.windows as f64 * steps
+        })
+    });
+    idle.gaps_per_instance(Cause::HostCode) >= BETWEEN * steps && !in_one_place
 }
 
 /// Steps of an iteration of decode, in the timeline or as the unprofiled run counts them.

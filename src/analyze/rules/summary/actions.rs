@@ -105,7 +105,7 @@ pub(super) fn first_actions<'a>(
         let is_worth = match has_warning {
             true if action.is_warning() => true,
             true => action.saved_of_run() >= whole * LEAST && action.is_warning_of(left),
-            false => action.gain.share() >= LEAST,
+            false => action.gain.share() >= LEAST && action.saved_of_run() >= whole * LEAST,
         };
         if !is_worth {
             continue;

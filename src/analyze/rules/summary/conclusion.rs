@@ -31,7 +31,9 @@ pub(super) fn conclusion(
     let limited = whole.and_then(|whole| {
         let saved = Ratio::of(whole.now - whole.best(), whole.now);
         let most = leaves::most(evidence, leaves, saved);
-        match (largest_action(evidence, whole, actions), most) {
+        // What saves little of the whole does not limit it.
+        let largest = largest_action(evidence, whole, actions);
+        match (largest.filter(|_| whole.speedup().is_some()), most) {
             // Actions are about the smaller part of the time.
             (Some(_), Some(most)) => Some(most),
             (Some(action), None) => Some(limited(evidence, whole, action)),

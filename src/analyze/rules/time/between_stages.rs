@@ -155,7 +155,7 @@ fn draft(
         of_stages.any(|stage| stages[stage.stage].name == name)
     };
     // Code of a small part of the time is not what the GPU waits for.
-    let place = known::place(&sources, is_stage)
+    let place = known::place(&sources, &Cause::HOST, is_stage)
         .filter(|place| Ratio::of(place.time.time(), idle) >= COVERED)
         .map(|place| (place.source.name(), place.share));
     let named = named(pair);

@@ -43,15 +43,13 @@ const CAUSES: [Cause; 3] = [Cause::HostCode, Cause::Os, Cause::OffCpu];
 
 fn outcome(evidence: &Evidence<'_>) -> Outcome {
     evidence.per_cause(Cause::HostCode, SHARE, |stage, idle, code| {
-        match draft(evidence, stage, idle) {
+        let prepares = known::prepares_mostly(evidence, stage);
+        let is_apart = prepares && is_apart(evidence, stage, idle);
+        match draft(evidence, (stage, idle), is_apart) {
             Some(_) if evidence.nan_checks(stage).is_some() => {
                 Look::suppressed_by(evidence, "nan-checks")
             }
-            Some(_)
-                if known::prepares_mostly(evidence, stage) && !is_apart(evidence, stage, idle) =>
-            {
-                Look::suppressed_by(evidence, "new-shapes")
-            }
+            Some(_) if prepares && !is_apart => Look::suppressed_by(evidence, "new-shapes"),
             Some(draft) => draft.into(),
             None if stage.share(code) >= SHARE => Look::suppressed_by(evidence, pauses::RULE),
             None => Look::Passed,
@@ -59,9 +57,17 @@ fn outcome(evidence: &Evidence<'_>) -> Outcome {
     })
 }
 
-fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Draft> {
-    // Pauses that typical instances do not have are another rule's.
-    let code = pauses::host_code(evidence, stage)?;
+/// A finding about all host code, or about what lies in a range apart from the preparation of kernels.
+fn draft(
+    evidence: &Evidence<'_>,
+    (stage, idle): (&StageLine, &StageIdle),
+    is_apart: bool,
+) -> Option<Draft> {
+    let code = match is_apart {
+        true => idle.scaled(idle.sources.time(Activity::HostCode)),
+        // Pauses that typical instances do not have are another rule's.
+        false => pauses::host_code(evidence, stage)?,
+    };
     let system = idle.rest_of_stage(Cause::Os).unwrap_or_default();
     let off_cpu = idle.rest_of_stage(Cause::OffCpu).unwrap_or_default();
     let saved = (code + system + off_cpu).min(most(stage, idle));
@@ -71,6 +77,12 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option
     }
     let label = Inline::strong(&stage.label);
     let idles = match pauses::hold(evidence, stage) {
+        _ if is_apart => say!(
+            evidence,
+            "host_bound.without_preparation",
+            stage = label,
+            share = share
+        ),
         true => say!(
             evidence,
             "host_bound.without_pauses",
@@ -222,7 +234,7 @@ fn os_calls(evidence: &Evidence<'_>, idle: &StageIdle) -> Option<Vec<Inline>> {
 fn place(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle) -> Option<Place> {
     let of_stage = |name| evidence.session.text(name) == evidence.facts.stages[stage.stage].name;
     let passes = std::iter::once(idle).chain(known::others(evidence, stage));
-    let mut places = passes.filter_map(|idle| known::place(&[&idle.sources], of_stage));
+    let mut places = passes.filter_map(|idle| known::place(&[&idle.sources], &CAUSES, of_stage));
     places.next()
 }
 

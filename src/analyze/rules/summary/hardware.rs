@@ -1,6 +1,7 @@
 //! What faster GPUs would bring.
 
 use super::actions::Action;
+use super::whole::Kind;
 use super::{conclusion, joint, whole};
 use crate::evidence::Evidence;
 use crate::stage::{HALF_BUSY, StageLine};
@@ -25,7 +26,11 @@ pub(super) fn faster_gpus(
     whole: &whole::Whole<'_>,
     actions: &[Action<'_>],
 ) -> Vec<Inline> {
-    let (mut computing, mut computing_after) = (Time::ZERO, Time::ZERO);
+    let between: Time = match whole.kind {
+        Kind::Loop => whole::busy_between(evidence).into_iter().sum(),
+        _ => Time::ZERO,
+    };
+    let (mut computing, mut computing_after) = (between, between);
     let (mut others, mut bound) = (Vec::new(), Vec::new());
     let (mut has_exchange, mut has_transfers) = (false, false);
     for (stage, times) in &whole.stages {
@@ -52,6 +57,10 @@ pub(super) fn faster_gpus(
                 others.push(name);
             }
         }
+    }
+    let of_between = words!(evidence, "summary.between_stages");
+    if between >= whole.now * NAMED {
+        others.push(&of_between);
     }
     let busy = whole.busy_share(evidence).unwrap_or(Ratio::ONE);
     let share = Ratio::of(computing, whole.now).min(busy);

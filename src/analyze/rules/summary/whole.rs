@@ -87,7 +87,9 @@ impl<'a> Whole<'a> {
                 (Kind::Loop, shown.iter().map(times).collect())
             }
         };
-        let limit = limit(evidence, kind, &stages);
+        let between: Time = busy_between(evidence).into_iter().sum();
+        let is_all = kind != Kind::Loop || between < evidence.loop_time() * NOTABLE;
+        let limit = limit(evidence, kind, &stages).filter(|_| is_all);
         let mut whole = Self {
             kind,
             limit,
@@ -220,7 +222,13 @@ impl<'a> Whole<'a> {
         for (stage, _) in &self.stages {
             states.push(classes_of_stage(evidence, stage));
         }
-        let of_loop = (self.kind == Kind::Loop).then(|| figures::loop_times(evidence, actions));
+        let is_loop = self.kind == Kind::Loop;
+        let of_loop = is_loop.then(|| figures::loop_times(evidence, actions));
+        // Actions on stages leave it.
+        let between = match is_loop {
+            true => busy_between(evidence),
+            false => Classes::default(),
+        };
         for taken in 0..=actions.len() {
             if let Some(last) = taken.checked_sub(1) {
                 for (state, (stage, _)) in states.iter_mut().zip(&self.stages) {
@@ -231,7 +239,7 @@ impl<'a> Whole<'a> {
                     shrink(state, &weights, now.work - before.work);
                 }
             }
-            let mut bar = Classes::default();
+            let mut bar = between;
             for (state, (_, times)) in states.iter().zip(&self.stages) {
                 for (sum, time) in bar.iter_mut().zip(state) {
                     *sum += *time * *times;
@@ -269,6 +277,25 @@ fn loop_busy(evidence: &Evidence<'_>) -> Option<Ratio> {
         }
     }
     (time > Ns::ZERO).then(|| Ratio::of(busy, time))
+}
+
+/// Busy time of a GPU between measured iterations, by class.
+pub(super) fn busy_between(evidence: &Evidence<'_>) -> Classes {
+    let (mut classes, mut gpus, mut is_between) = (Classes::default(), 0, false);
+    let Ok(idle) = evidence.results.idle() else {
+        return classes;
+    };
+    for node in &idle.account.nodes {
+        match node.kind {
+            NodeKind::Gpu(_) => gpus += 1,
+            NodeKind::Phase(phase) => is_between = phase.is_between_measured(),
+            NodeKind::Class(class) if is_between => {
+                classes[class.group() as usize] += node.time.time();
+            }
+            _ => {}
+        }
+    }
+    classes.map(|time| time / f64::from(gpus.max(1)))
 }
 
 /// What all stages need at the peaks of the GPU. An optimizer has no such time: a step takes at least that of the others.

@@ -10,7 +10,7 @@ const TRAIN: &str = "train";
 pub struct Sizes {
     /// Sequences: of calls that train the sum, for they lead to one update; else the most of a call.
     pub batch: Option<u64>,
-    /// Tokens of a sequence, the most of a call.
+    /// Tokens of a sequence, the most of a call; of a prompt in chunks, their sum.
     pub tokens: Option<u64>,
     /// Keys that the attention of a sequence reads, the most of a call.
     pub keys: Option<u64>,
@@ -60,7 +60,7 @@ impl<'a> CallSizes<'a> {
         let within = rows[first..].iter().take_while(is_within);
         let is_train = |row: &&usize| Some(calls.phase[**row]) == self.train;
         let trains = within.clone().any(|row| is_train(&row));
-        let mut sizes = Sizes::default();
+        let (mut sizes, mut sum, mut is_step) = (Sizes::default(), 0_u64, false);
         // A step does not train what it calls without gradients, such as a reference model.
         for row in within.filter(|row| !trains || is_train(row)).copied() {
             let batch = calls.batch[row];
@@ -70,6 +70,13 @@ impl<'a> CallSizes<'a> {
             };
             sizes.tokens = sizes.tokens.max(calls.tokens[row]);
             sizes.keys = sizes.keys.max(calls.keys[row]);
+            let tokens = calls.tokens[row].unwrap_or(1);
+            sum = sum.saturating_add(tokens);
+            is_step |= tokens == 1;
+        }
+        // Each chunk of a prompt reads the keys of those before it.
+        if !is_step && sizes.keys == Some(sum) {
+            sizes.tokens = sizes.keys;
         }
         sizes
     }
@@ -113,6 +120,15 @@ mod tests {
             iteration("decode", 4000, &[]),
             iteration("decode", 6000, &["decode batch=1 tokens=1"]),
         ];
+        let chunks = [
+            "prefill batch=4 tokens=512 keys=512",
+            "prefill batch=4 tokens=100 keys=612",
+        ];
+        let cached = ["prefill batch=4 tokens=100 keys=612"];
+        let prompts = [
+            iteration("prefill", 2000, &chunks),
+            iteration("prefill", 4000, &cached),
+        ];
         let of = |batch, tokens, keys| Sizes {
             batch,
             tokens,
@@ -124,6 +140,11 @@ mod tests {
             of(Some(1), Some(1), None),
         ];
         assert_eq!(sizes(&loops), expected);
+        let expected = [
+            of(Some(4), Some(612), Some(612)),
+            of(Some(4), Some(100), Some(612)),
+        ];
+        assert_eq!(sizes(&prompts), expected);
     }
 
     #[test]

@@ -31,13 +31,14 @@ pub(super) fn conclusion(
     let limited = whole.and_then(|whole| {
         let saved = Ratio::of(whole.now - whole.best(), whole.now);
         let most = leaves::most(evidence, leaves, saved);
-        // What saves little of the whole does not limit it.
-        let largest = largest_action(evidence, whole, actions);
-        match (largest.filter(|_| whole.speedup().is_some()), most) {
+        match (largest_action(evidence, whole, actions), most) {
             // Actions are about the smaller part of the time.
             (Some(_), Some(most)) => Some(most),
-            (Some(action), None) => Some(limited(evidence, whole, action)),
-            (None, _) => longest(evidence, whole),
+            (Some(action), None) if whole.speedup().is_some() => {
+                Some(limited(evidence, whole, action))
+            }
+            // What saves little of the whole does not limit it.
+            _ => longest(evidence, whole),
         }
     });
     let (Some(whole), Some(limited)) = (whole, limited) else {

@@ -132,7 +132,7 @@ fn sentence(
     if rest >= NAMED {
         parts.push(words!(evidence, "summary.coverage_rest", share = rest));
     }
-    let (largest, busy) = outside(evidence, account);
+    let (largest, busy) = outside(evidence, account, is_loop);
     say!(
         evidence,
         "summary.coverage",
@@ -145,8 +145,12 @@ fn sentence(
     )
 }
 
-/// The operations with most time outside of stages, where that is notable, and the time of all operations.
-fn outside(evidence: &Evidence<'_>, account: &Account) -> (Option<(String, Ns)>, Ns) {
+/// The operations with most time outside of stages, or of the loop, where that is notable, and the time of all operations.
+fn outside(
+    evidence: &Evidence<'_>,
+    account: &Account,
+    is_loop: bool,
+) -> (Option<(String, Ns)>, Ns) {
     let mut times = BTreeMap::<Work, Ns>::new();
     let (mut busy, mut part) = (Ns::ZERO, Phase::AfterStages);
     for node in &account.nodes {
@@ -156,7 +160,9 @@ fn outside(evidence: &Evidence<'_>, account: &Account) -> (Option<(String, Ns)>,
                 busy += node.time;
                 // A program loads its data before the first step.
                 let upload = (Phase::BeforeStages, Work::Copy(CopyKind::HostToDevice));
-                if !matches!(part, Phase::Stage { .. }) && (part, work) != upload {
+                let is_inside =
+                    matches!(part, Phase::Stage { .. }) || is_loop && part.is_between_measured();
+                if !is_inside && (part, work) != upload {
                     *times.entry(work).or_default() += node.time;
                 }
             }

@@ -42,6 +42,8 @@ pub(super) struct Leaf {
     of_loop: Ratio,
     reason: String,
     lacks_counters: bool,
+    /// Whether it lies between stages, where no rule judges kernels.
+    is_between: bool,
     /// The iteration with the last of the stalls that it is.
     last: Option<Count>,
 }
@@ -55,8 +57,11 @@ pub(super) fn leaves(
     let (mut leaves, whole) = all(evidence);
     let of_loop = whole + between(evidence) - ended(evidence);
     for leaf in &mut leaves {
-        leaf.share = Ratio::of(leaf.time, whole.max(Ns(1)));
         leaf.of_loop = Ratio::of(leaf.time, of_loop.max(Ns(1)));
+        leaf.share = match leaf.is_between {
+            true => leaf.of_loop,
+            false => Ratio::of(leaf.time, whole.max(Ns(1))),
+        };
     }
     leaves.retain(|leaf| {
         let mut actions = actions.iter();
@@ -70,7 +75,10 @@ pub(super) fn leaves(
             }
             _ => None,
         };
-        let reason = leaf.reason(evidence, findings);
+        let reason = match leaf.is_between {
+            true => Some(words!(evidence, "no_action.between")),
+            false => leaf.reason(evidence, findings),
+        };
         leaf.lacks_counters = reason.is_none();
         let operators = leaf.operators(evidence);
         leaf.reason = reason
@@ -135,7 +143,7 @@ fn ended(evidence: &Evidence<'_>) -> Ns {
     stalls.sum::<Time>().round()
 }
 
-/// All leaves of measured iterations, and the sum of their times.
+/// All leaves of measured iterations and of the work between them, and the time of the iterations.
 fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
     let mut leaves: Vec<Leaf> = Vec::new();
     let mut whole = Ns::ZERO;
@@ -143,36 +151,43 @@ fn all(evidence: &Evidence<'_>) -> (Vec<Leaf>, Ns) {
         Ok(idle) => idle.account.nodes.as_slice(),
         Err(_) => &[],
     };
-    let mut measured = None;
+    let (mut place, mut is_between) = (None, false);
     for node in nodes {
         if let NodeKind::Phase(phase) = node.kind {
-            measured = match phase {
-                Phase::Stage { stage, .. } if phase.is_measured() => Some(stage),
-                _ => None,
+            is_between = phase.is_between_measured();
+            let is_part = phase.is_measured() || is_between;
+            place = is_part.then(|| match phase {
+                Phase::Stage { stage, .. } => evidence.facts.stages[stage].name.clone(),
+                _ => phase.name(evidence.session, evidence.facts),
+            });
+            whole += if phase.is_measured() {
+                node.time
+            } else {
+                Ns::ZERO
             };
-            whole += measured.map_or(Ns::ZERO, |_| node.time);
         }
-        let is_leaf = matches!(
-            node.kind,
-            NodeKind::Work(_) | NodeKind::Cause(_) | NodeKind::NoOperation
-        );
-        let Some(stage) = measured.filter(|_| is_leaf) else {
+        let is_leaf = match node.kind {
+            NodeKind::Work(_) => true,
+            NodeKind::Cause(_) | NodeKind::NoOperation => !is_between,
+            _ => false,
+        };
+        let Some(stage) = place.as_ref().filter(|_| is_leaf) else {
             continue;
         };
-        let stage = evidence.facts.stages[stage].name.as_str();
         match leaves
             .iter_mut()
-            .find(|leaf| leaf.kind == node.kind && leaf.stage == stage)
+            .find(|leaf| leaf.kind == node.kind && leaf.stage == *stage)
         {
             Some(leaf) => leaf.time += node.time,
             None => leaves.push(Leaf {
-                stage: stage.to_owned(),
+                stage: stage.clone(),
                 kind: node.kind,
                 time: node.time,
                 share: Ratio::ZERO,
                 of_loop: Ratio::ZERO,
                 reason: String::new(),
                 lacks_counters: false,
+                is_between,
                 last: None,
             }),
         }

@@ -211,6 +211,7 @@ impl Made {
                 time: line.time,
                 steps: None,
                 batch: None,
+                tokens: None,
                 profiled: Some(summary),
             },
             work: Ok(Work {

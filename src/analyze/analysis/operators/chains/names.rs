@@ -376,10 +376,8 @@ impl Finder<'_> {
                 self.items.list[*position].class == KernelClass::Gemm
                     && self.items.is_together(*position, softmax)
             };
-            let end = (softmax + 1 + NEAR).min(self.items.list.len());
-            let earliest = softmax.saturating_sub(NEAR);
-            let first = (earliest..softmax).rev().find(is_product);
-            let last = (softmax + 1..end).find(is_product);
+            let first = self.near((0..softmax).rev(), is_product);
+            let last = self.near(softmax + 1..self.items.list.len(), is_product);
             let (Some(first), Some(last)) = (first, last) else {
                 continue;
             };
@@ -489,6 +487,27 @@ impl Finder<'_> {
     pub(super) fn elements_by_grid(&self, names: &Names, position: usize) -> Option<Count> {
         let block = self.name_of(names, position).block?;
         Some(Count(self.items.list[position].blocks as f64 * block))
+    }
+
+    /// The first of these positions that is wanted, behind few other kernels. One that is cut into several launches counts
+    /// once.
+    fn near(
+        &self,
+        positions: impl Iterator<Item = usize>,
+        is_wanted: impl Fn(&usize) -> bool,
+    ) -> Option<usize> {
+        let (mut kernels, mut last) = (0, None);
+        for position in positions {
+            let kernel = self.items.list[position].kernel;
+            kernels += usize::from(last.replace(kernel) != Some(kernel));
+            if kernels > NEAR {
+                return None;
+            }
+            if is_wanted(&position) {
+                return Some(position);
+            }
+        }
+        None
     }
 
     /// The shortest duration of kernels.

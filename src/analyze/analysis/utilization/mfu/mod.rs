@@ -84,6 +84,7 @@ fn of_stage(context: &Context<'_>, timed: StageTime, dtype: Option<&str>) -> Sta
     let session = context.session;
     let mut workload = session.workload.for_pass(&timed.pass);
     workload.batch = timed.batch(workload.batch);
+    workload.prompt_tokens = timed.prompt(workload.prompt_tokens);
     let stated_dtype = dtype.ok_or(Unavailable::NotStated("the dtype"));
     let (kind, steps) = (timed.kind, timed.steps);
     let model = session.model.as_ref();

@@ -23,6 +23,8 @@ pub struct StageTime {
     pub steps: Option<u64>,
     /// Sequences of an iteration by the calls of the model in it, where all iterations have the same.
     pub batch: Option<u64>,
+    /// Tokens of a sequence, likewise.
+    pub tokens: Option<u64>,
     /// The stage in the profiled pass; absent of unprofiled repeats.
     pub profiled: Option<Summary>,
 }
@@ -63,6 +65,14 @@ impl StageTime {
         self.batch.filter(accumulates).or(of_call)
     }
 
+    /// The tokens of a prompt, with those of a call of the model: a prefill in chunks has several calls.
+    pub fn prompt(&self, of_call: Option<u64>) -> Option<u64> {
+        let is_sum = |sum: &u64| {
+            self.kind == StageKind::Prefill && of_call.is_some_and(|tokens| tokens < *sum)
+        };
+        self.tokens.filter(is_sum).or(of_call)
+    }
+
     /// Whether it is the time of this stage in its profiled pass.
     pub fn is_of(&self, summary: &Summary) -> bool {
         let profiled = self.profiled.as_ref();
@@ -85,6 +95,7 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
             time: line.time,
             steps: line.steps.map(|steps| steps.0 as u64),
             batch: common(instances(line).map(|instance| instance.sizes.batch)),
+            tokens: common(instances(line).map(|instance| instance.sizes.tokens)),
             profiled: Some(line.clone()),
         }));
     }
@@ -94,9 +105,10 @@ pub(super) fn timed(context: &Context<'_>) -> Vec<StageTime> {
         .cloned()
         .collect();
     for timed in times.iter_mut().filter(|timed| timed.profiled.is_none()) {
-        let mut same = profiled.iter().filter(|other| other.stage == timed.stage);
-        // A timeline shows which calls of a step train.
-        timed.batch = same.find_map(|other| other.batch).or(timed.batch);
+        let same = profiled.iter().filter(|other| other.stage == timed.stage);
+        // A timeline shows which calls of a step train, and which make a prompt.
+        timed.tokens = same.clone().find_map(|other| other.tokens);
+        timed.batch = same.clone().find_map(|other| other.batch).or(timed.batch);
     }
     times
 }
@@ -115,6 +127,7 @@ fn baseline(context: &Context<'_>) -> Vec<StageTime> {
             time: series.typical(),
             steps: series.steps,
             batch: common(series.repeats.iter().map(|repeat| repeat.sizes.batch)),
+            tokens: None,
             profiled: None,
         });
     }

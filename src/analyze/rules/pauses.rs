@@ -145,7 +145,7 @@ pub(crate) fn last(evidence: &Evidence<'_>, stage: &StageLine) -> Option<Count> 
     let first_half: Time = more[..more.len() / 2].iter().sum();
     let stalls = more.iter().filter(|more| is_stall(more)).count();
     let have_ended = first_half >= beyond(evidence, stage)? * ENDED;
-    (stalls >= STALLS && have_ended).then_some(Count((last + 1) as f64))
+    (longest.is_positive() && stalls >= STALLS && have_ended).then_some(Count((last + 1) as f64))
 }
 
 /// The pauses of a stage, if they are worth a finding.

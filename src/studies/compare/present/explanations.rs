@@ -13,6 +13,9 @@ use crate::times::Verdict;
 /// Explanations of a stage that pages show.
 const SHOWN: usize = 6;
 
+/// Share of the change from which on a page shows an explanation.
+const NOTABLE: f64 = 0.01;
+
 /// Findings that one of them names.
 const FINDINGS: usize = 2;
 
@@ -45,7 +48,9 @@ impl Pages<'_> {
             };
             let is_first = |row: &Explanation| of(row) == (stage, explained);
             let first = rows.iter().position(is_first).unwrap_or_default();
-            let view = table.view(caption, SHOWN).of_group(first, group.len());
+            let notable = group.iter().filter(|row| row.share.0.abs() >= NOTABLE);
+            let shown = notable.count().clamp(1, SHOWN);
+            let view = table.view(caption, shown).of_group(first, group.len());
             content.main.push(Block::Table(view));
         }
         content.datasets.push(table.rows(rows));

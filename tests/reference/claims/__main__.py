@@ -38,11 +38,12 @@ from parts import product_share
 from power import PATTERN, clock_limit
 from profiles import PROFILED, Profile
 from products import PRODUCTS
+from ranks import RANKS
 from repeats import REPEATS
 from stages import RULES
 from utilization import UTILIZATION
 
-DERIVATIONS = RULES | NAMED | CALLS | CHAINS | LIMITS | KERNELS | REPEATS | COUNTERS | PRODUCTS | UTILIZATION
+DERIVATIONS = RULES | NAMED | CALLS | CHAINS | LIMITS | KERNELS | REPEATS | COUNTERS | PRODUCTS | UTILIZATION | RANKS
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 UNITS = {"ns": 1, "µs": 1e3, "ms": 1e6, "s": 1e9, "min": 60e9, "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "Hz": 1, "MHz": 1e6, "GHz": 1e9,
          "W": 1, "flop_per_second": 1, "bytes_per_second": 1}

@@ -24,7 +24,9 @@ def power_limit(snapshot, gpu):
     """Watts, as `nvidia-smi -q -x` or the capture program wrote it."""
     xml = snapshot / "nvidia-smi.xml"
     if xml.exists():
-        return float(list(ElementTree.parse(xml).iter("current_power_limit"))[gpu].text.split()[0])
+        # Modules of several GPUs have limits of their own, which may be none.
+        limits = [own.text.split()[0] for own in ElementTree.parse(xml).iter("current_power_limit")]
+        return float([own for own in limits if own != "N/A"][gpu])
     entries = json.loads((snapshot / "env.json").read_text(encoding="utf-8"))["entries"]
     return float([entry["value"] for entry in entries if entry["key"] == "power_limit_w"][gpu])
 

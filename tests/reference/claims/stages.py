@@ -19,6 +19,7 @@ from model import mbu, mfu
 from line import HOST, Line
 from named import (IDLE as NAMED_IDLE, MOST, OCCURS, SHAPES, around, host_of, host_place, idle_of_windows, long_windows, losses_of,
                    of_attention, others, pairs_of, place_of, preparation, shapes_of_others)
+from ranks import waiting
 from repeats import jump
 
 WORDS = {"host code": "CPU code outside CUDA", "launching": "kernel launch", "blocking copy": "blocking memcpy",
@@ -190,7 +191,8 @@ def stage_busy(work, stage, process, found):
     return dict(time=time, share=1 - busy - others, other_share=others, busy_share=busy, cause_text=word,
                 cause_share=most / profiled, apart_text=APART if rarer else "", count=len(line.counted), sole_text=word,
                 group_text=group, group_share=share, exposed_share=exposed / line.time, operations=line.operations,
-                mean=line.operation_time / line.operations, **of_model(work, stage, time, busy))
+                mean=line.operation_time / line.operations,
+                **(dict(waiting_share=waiting(work, stage, process)) if "it waiting for the last" in work.statement else {}), **of_model(work, stage, time, busy))
 
 
 def of_model(work, stage, time, busy):
@@ -478,7 +480,8 @@ def exposed_copies_of(work, ops):
 def exposed_communication(work, stage, process, found):
     time = median_time(found)
     exposed = statistics.median(alone(work, one, "communication") for one, *_ in found)
-    return dict(share=exposed / time)
+    told = dict(share=exposed / time)
+    return told | (dict(waiting_share=waiting(work, stage, process)) if "waiting for the last" in work.statement else {})
 
 
 def host_pauses(work, stage, process, found):

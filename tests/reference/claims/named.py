@@ -235,6 +235,9 @@ def prepared(work, stage, process, lost_of, activities, limit):
     most = sooner(work, stage, process, line)
     saved = min(bound(lost, issued, line.of_host(), line.late_latency(), most), limit, line.whole)
     gain = gain_of_stage(line, own.windows, windows, lost + issued, saved, issued)
+    if line.levels and 2 * windows >= own.windows:
+        # Repeats of the lower level show what is left.
+        gain = max(gain, line.reference - statistics.median(line.levels[0]))
     return dict(share=lost / line.whole, windows=windows, all=own.windows, each=lost / windows, gain=gain,
                 names_text=", ".join(listed[:3]))
 

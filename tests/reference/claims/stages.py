@@ -10,7 +10,7 @@ import statistics
 
 from links import LARGE, pinned_rate
 from parts import (alone, bytes_of, chain, copies_of, host, kernels_of, largest_group, library_samples, no_tensor_cores,
-                   os_calls, sync_calls, sync_time, tf32_gemms, unattributed, uncovered, unknown_kernels)
+                   os_calls, starting_in, sync_calls, sync_time, tf32_gemms, unattributed, uncovered, unknown_kernels)
 from activities import UNNAMED
 from idle import LABELS, kind, union, within
 from kernel_names import class_of
@@ -243,7 +243,9 @@ def allocation(work, stage, process, found):
     late, saved = line.scaled(line.of_host() + line.late_latency()), told["share"] * line.time
     if saved >= late * 2 / 3 and 2 * told["few"] >= len(found):
         told["gain"] = line.saving_idle(late)
-    return dict(told, calls=calls, calls_share=share)
+    if "measured iteration" in work.statement:
+        calls = sum(kind(call[3]) == "allocation" for one in line.counted for _, call in starting_in(work, one))
+    return dict(told, calls=calls, calls_share=share, instances=len(line.counted))
 
 
 def host_bound(work, stage, process, found):
@@ -557,7 +559,7 @@ RULES = {
         r"(?: MFU(?: in the baseline)? is (?P<mfu_share>\S+ %), and (?P<busy_mfu_share>\S+ %) while the GPU is busy\.)?", stage_busy),
     "allocator-stalls": (
         f"(?:{IDLES} inside calls that allocate or free memory|.+? makes (?P<calls>\\S+) CUDA calls? that allocate or free "
-        r"memory; they take (?P<calls_share>\S+ %) of its time on the CPU)\.", allocation),
+        r"memory(?: in its (?P<instances>\S+) measured iterations?)?; they take (?P<calls_share>\S+ %) of its time on the CPU)\.", allocation),
     "host-bound": (
         r"(?:Excluding intermittent stalls, the GPU is idle for (?P<besides_share>\S+ %) of .+?|" + IDLES
         + r") while the CPU thread (?P<does_text>works|waits) outside CUDA calls"

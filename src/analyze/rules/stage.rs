@@ -360,6 +360,11 @@ impl StageLine {
         finding
     }
 
+    /// Time of copies at most, of what no kernel uses: means of copies and medians of a stage may differ.
+    pub(crate) fn within_copies(&self, copies: &Place, time: Time) -> Time {
+        time.min((self.work() - copies.others).max(Time::ZERO))
+    }
+
     /// The same of waits for queued work, for the GPU or for others: the host works as long as before.
     pub(crate) fn saving_waits(&self, saved: Time) -> Finding {
         let mut finding = self.saving_idle(saved.min(self.waits));

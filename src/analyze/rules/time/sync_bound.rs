@@ -103,7 +103,8 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
     loss.finding.is_wait = is_wait;
     let is_loop_of_data = wait == Some(Wait::Data) && is_batchable(evidence, idle);
-    let moves_data = is_loop_of_data && !computes_between_reads(evidence, stage);
+    let works = works_on_data(idle);
+    let moves_data = is_loop_of_data && (works || !computes_between_reads(evidence, stage));
     if launches || moves_data {
         // A loop that copies data leaves an empty queue to all that follows.
         let others = match moves_data {
@@ -118,7 +119,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
         );
     }
     if let Some(copies) = evidence.copies(stage).filter(|_| moves_data) {
-        let copied = copies.exposed(Some(CopyKind::DeviceToHost));
+        let copied = stage.within_copies(copies, copies.exposed(Some(CopyKind::DeviceToHost)));
         loss.finding = stage.with_copies(loss.finding, copied);
     }
     // A loop goes with all its reads; other advice is about what waits in one way.
@@ -292,6 +293,21 @@ fn is_batchable(evidence: &Evidence<'_>, idle: &StageIdle) -> bool {
     let of_call = sources.filter(|source| call.is_some() && source.subject == call);
     let gaps = of_call.map(|source| source.gaps).max();
     gaps.is_some_and(|gaps| gaps as f64 >= LOOP * idle.sources.windows as f64)
+}
+
+/// Whether the CPU computes for most of the time after these waits: it works on what it reads.
+fn works_on_data(idle: &StageIdle) -> bool {
+    let waits = idle.sources.of(Activity::Synchronization);
+    let sources = waits.into_iter().flat_map(|idle| &idle.sources);
+    let (mut code, mut whole) = (Ns::ZERO, Ns::ZERO);
+    for source in sources {
+        whole += source.time;
+        code += match source.cause {
+            Cause::HostCode => source.time,
+            _ => Ns::ZERO,
+        };
+    }
+    code > whole / 2
 }
 
 /// Whether kernels run between most copies to the host that follow each other in an iteration: a loop over tensors that are

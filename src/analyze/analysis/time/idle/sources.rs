@@ -4,7 +4,7 @@
 //! this thread waits for another one, the thread of the window counts instead: the backward pass has its own thread.
 //!
 //! A wait for a result empties the queue, so launches that follow it in the same gap belong to it. So does host code
-//! between a wait for data and a copy to the GPU, which works on this data. Between waits that follow one another after
+//! between a wait for data and a copy to the GPU, which works on this data, and any code after a wait for much data. Between waits that follow one another after
 //! few launches the queue never fills: all of that time belongs to them.
 
 use std::cmp::Reverse;
@@ -73,6 +73,9 @@ const SHORT: Ns = Ns(5_000);
 /// Bytes that a wait brings to the host from which on the code after it works on them: more than sizes and flags.
 const DATA: Bytes = Bytes(4096.0);
 
+/// The same from which on the results need not go back to the GPU: nothing but this code reads so much.
+const MUCH_DATA: Bytes = Bytes(1_048_576.0);
+
 /// Idle time of some windows by what the host did.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
@@ -128,8 +131,8 @@ struct Wait {
     /// Launch calls of the thread before it.
     launches: u32,
     path: PathId,
-    /// Whether it brings data to the host.
-    has_data: bool,
+    /// What it brings to the host.
+    data: Bytes,
     /// Whether it waits for the number of elements that meet a condition.
     has_size: bool,
 }
@@ -467,8 +470,9 @@ impl<'a> Finder<'a> {
     ) -> Option<&Wait> {
         let last = self.waits[thread.index()].at(time.0)?;
         let is_short = activity == Activity::Launching || time.1 - time.0 < LONG;
-        let returns = || last.has_data && self.goes_to_gpu(part);
-        let in_gap = last.end > part.gap && (activity == Activity::Launching || returns());
+        let works_on_data =
+            || last.data >= MUCH_DATA || last.data >= DATA && self.goes_to_gpu(part);
+        let in_gap = last.end > part.gap && (activity == Activity::Launching || works_on_data());
         let is_inside = |of: &Loop| of.time.0 <= time.0 && time.1 <= of.time.1;
         let in_loop = || is_short && loops.iter().any(is_inside);
         (in_gap || in_loop()).then_some(last)
@@ -711,7 +715,7 @@ fn waits(context: &Context<'_>, calls: &Calls<'_>, open: &Open) -> Vec<Ascending
                 end: sync.end,
                 launches: calls.launches_before(sync.call),
                 path: open.at(sync.thread, sync.start),
-                has_data: Bytes(bytes as f64) >= DATA,
+                data: Bytes(bytes as f64),
                 has_size: kernel.is_some_and(counts),
             });
         }

@@ -202,16 +202,12 @@ fn add_figures(
 ) {
     if !figures.is_empty() {
         let table = figure_table(evidence, actions, figures);
-        let limit = figures
-            .iter()
-            .any(|figure| figure.limit.is_some())
-            .then_some("");
-        let after = (actions > 0).then_some("");
+        let has_limit = figures.iter().any(|figure| figure.limit.is_some());
         let caption = words!(
             evidence,
             "summary.figures",
-            after = after,
-            limit = limit,
+            after = (actions > 0).then_some(""),
+            limit = has_limit.then_some(""),
             overlap = whole.and_then(whole::Whole::overlap),
         );
         content

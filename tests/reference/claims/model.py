@@ -10,12 +10,13 @@ import statistics
 from operators import BANDWIDTH, RATES, gpu_name
 
 # Gated layers have three matrices.
+CLASSES = 1000
 DECODERS, VISION, BYTES = {"llama", "qwen2", "qwen3", "mistral"}, {"vit"}, 2
-CLASSES, PASSES = 1000, {"prefill": 1, "forward": 1, "backward": 2, "train_step": 3}
+PASSES = {"prefill": 1, "forward": 1, "backward": 2, "train_step": 3}
 
 
 class Model:
-    def __init__(self, config):
+    def __init__(self, config, name):
         self.kind, self.hidden, self.layers = config["model_type"], config["hidden_size"], config["num_hidden_layers"]
         self.heads = config["num_attention_heads"]
         self.size = config.get("head_dim") or self.hidden // self.heads
@@ -24,7 +25,9 @@ class Model:
         matrices = 2 if self.kind in VISION else 3
         of_layer = self.hidden * (2 * self.heads * self.size + self.keys) + matrices * self.hidden * self.inner
         self.matrices = self.layers * of_layer
-        self.head = self.hidden * (CLASSES if self.kind in VISION else config["vocab_size"])
+        # Without classes, images have a pooler.
+        classes = self.hidden if name == "ViTModel" else len(config.get("id2label", [])) or CLASSES
+        self.head = self.hidden * (classes if self.kind in VISION else config["vocab_size"])
         self.patches = (config["image_size"] // config["patch_size"]) ** 2 if self.kind in VISION else None
         self.patch = self.kind in VISION and self.hidden * config["num_channels"] * config["patch_size"] ** 2
 
@@ -46,23 +49,26 @@ class Model:
 def model_of(source):
     file = source.path / source.workload.get("config", "config.json") if source.is_bundle else None
     config = json.loads(file.read_text(encoding="utf-8")) if file and file.exists() else {}
-    return Model(config) if config.get("model_type") in DECODERS | VISION else None
+    return Model(config, source.workload.get("name")) if config.get("model_type") in DECODERS | VISION else None
 
 
 def mfu(work, stage, time):
     """Model FLOPs ÷ (time × peak), or none."""
     model, workload = model_of(work.source), work.source.workload
-    if model is None or stage not in PASSES:
+    stage = next((own.get("kind", stage) for own in workload.get("stages", []) if own["name"] == stage), stage)
+    if model is None or stage not in PASSES or not model.patches and "prompt_tokens" not in workload:
         return None
     tokens = workload.get("prompt_tokens", 0)
-    flops = PASSES[stage] * model.flops(workload["batch"], tokens, 1 if stage == "prefill" else tokens)
+    # In inference, a loop needs the logits of the last position.
+    is_last = stage == "prefill" or stage == "forward" and workload.get("mode") == "inference"
+    flops = PASSES[stage] * model.flops(workload["batch"], tokens, 1 if is_last else tokens)
     return flops / (time / 1e9 * RATES[workload["dtype"]])
 
 
 def mbu(work, stage):
     """Bytes of the repeats, or of the profiled steps, ÷ (their time × bandwidth), or none."""
     model, workload = model_of(work.source), work.source.workload
-    if model is None or stage != "decode":
+    if model is None or stage != "decode" or "prompt_tokens" not in workload:
         return None
     time, steps = work.source.unprofiled(stage)
     if time is None or not (steps := steps or workload.get("output_tokens")):

@@ -257,17 +257,16 @@ def blocks_per_sm(work, kind):
 
 def tiles_of(work, kind):
     """Tile and wave efficiency, and waves, of the orientation that fits the grid."""
-    match = re.search(r"(\d+)x(\d+)", re.sub(r"^\D*sm\d+", "", kind.kernel))
-    own, at_once = kind.size, SMS * blocks_per_sm(work, kind)
-    tile = int(match[1]), int(match[2])
-    found = []
+    pairs = [tuple(map(int, pair)) for pair in re.findall(r"(?<!\d)(\d+)x(\d+)", re.sub(r"^\D*sm\d+", "", kind.kernel))]
+    own, at_once, tile = kind.size, SMS * blocks_per_sm(work, kind), pairs[0]
+    cluster = pairs[2] if "nvjet" in kind.kernel and len(pairs) > 2 else (1, 1)
+    grid, found = math.prod(kind.grid), []
     for rows, columns in (tile, tile[::-1]):
         down, across = -(-own.rows // rows), -(-own.columns // columns)
-        efficiency = own.rows * own.columns / (down * rows * across * columns)
-        found.append((down * across * own.batch, efficiency))
-    # Clusters round grids up.
-    grid = math.prod(kind.grid)
-    tiles, efficiency = max([one for one in found if one[0] <= grid] or found, key=lambda one: one[1])
+        # Clusters round grids up.
+        rounded = {-(-down // one) * one * -(-across // other) * other * own.batch for one, other in (cluster, cluster[::-1])}
+        found.append((grid in rounded, own.rows * own.columns / (down * rows * across * columns), down * across * own.batch))
+    _, efficiency, tiles = max(found)
     # Another number of blocks is a split of unknown kind.
     if "splitK" not in kind.kernel and "nvjet" not in kind.kernel and grid != tiles:
         return None

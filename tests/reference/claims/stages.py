@@ -495,8 +495,30 @@ def host_pauses(work, stage, process, found):
     cold = dict(cold=repeats[0] * 1e6, cold_median=statistics.median(repeats) * 1e6) if repeats else {}
     profiled = min(rest.line.stalls_of_profiler(), beyond) if rest.line.unprofiled is not None else 0
     in_first = len(found) > 1 and rest.of(0, "host_code") - typical >= 0.9 * beyond
-    return dict(stalls, **jumping(work, stage, process), **settled_of(work, stage), **plans_of(work, stage, process), time=beyond, gain=beyond - profiled, profiled=profiled, first_text=IN_FIRST if in_first else None,
+    return dict(stalls, **first_calls(work), **jumping(work, stage, process), **settled_of(work, stage), **plans_of(work, stage, process), time=beyond, gain=beyond - profiled, profiled=profiled, first_text=IN_FIRST if in_first else None,
                 all=len(found), ended_code_share=stalls["ended_share"], **cold)
+
+
+def first_calls(work):
+    """Of an operator of a pass the first calls with their sizes that take far longer than others, without operators and calls within."""
+    match = re.search(r"calls of (\S+) are the first with their input shapes", work.statement)
+    for name in work.source.passes("operators") if match else []:
+        other, times, firsts, known = work.source.work(name), [], [], set()
+        for thread, every in other.capture.operators.items():
+            for one in sorted((one for one in every if one[2] == match[1]), key=lambda one: one[0]):
+                inner = [own[:2] for own in every if own is not one and one[0] <= own[0] and own[1] <= one[1]]
+                inner += [call[:2] for call in other.capture.calls.get(thread, []) if one[0] <= call[0] and call[1] <= one[1]]
+                times.append(one[1] - one[0] - covered(inner))
+                dims = str(one[3].get("Input Dims"))
+                firsts += [] if dims in known else [(times[-1], one[3]["Input Dims"])]
+                known.add(dims)
+        slow = [(time, dims) for time, dims in firsts if time >= 10 * statistics.median(times)]
+        if slow:
+            sizes = [[dim for tensor in dims for dim in tensor] for _, dims in slow]
+            varying = [own for own in zip(*sizes) if len(set(own)) == len(slow)]
+            return dict(first_calls=len(slow), operator_text=match[1], low=min(varying[0]), high=max(varying[0]), least=min(slow)[0],
+                        most=max(slow)[0], calls=len(times), median=statistics.median(times))
+    return {}
 
 
 def jumping(work, stage, process):

@@ -41,6 +41,9 @@ def largest_group(work, stage, process):
                         free = uncovered([(op.start, op.end)], taken)
                         times[group_of(details(work, op))] += free
                         taken = insert(taken, op.start, op.end) if free else taken
+    if "Shares of busy time: other" in work.statement:
+        # All that has no group of its own.
+        times["other"] = sum(times.pop(name, 0) for name in ("other", "FFT", "sorting, top-k", "pooling, resampling", "compiler fusion"))
     group, most = times.most_common(1)[0]
     return "application kernel" if group == "other" and is_program_alone(work) else group, most / times.total()
 

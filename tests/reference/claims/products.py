@@ -12,7 +12,7 @@ import math
 import re
 import sqlite3
 
-from kernel_names import class_of, is_fp32_without_tensor_cores, is_tf32_gemm
+from kernel_names import class_of, is_fp32_without_tensor_cores, is_tf32_product
 from limits import signature
 from line import Line
 from model import model_of
@@ -155,7 +155,7 @@ def rate_of(kind):
     """The name of the rate at which a kernel multiplies: of FP32 without tensor cores, unless it is one of TF32."""
     if kind.size.dtype != "fp32":
         return kind.size.dtype
-    return "fp32" if is_tf32_gemm({"name": kind.kernel, "kind": "KERNEL"}) else "simt fp32"
+    return "fp32" if is_tf32_product({"name": kind.kernel, "kind": "KERNEL"}) else "simt fp32"
 
 
 def measured_of(work):

@@ -224,7 +224,6 @@ impl<'a> Whole<'a> {
         }
         let is_loop = self.kind == Kind::Loop;
         let of_loop = is_loop.then(|| figures::loop_times(evidence, actions));
-        // Actions on stages leave it.
         let between = match is_loop {
             true => busy_between(evidence),
             false => Classes::default(),
@@ -252,6 +251,15 @@ impl<'a> Whole<'a> {
                 let busy: Time = bar[..IDLE].iter().copied().sum();
                 total = times.get(taken).copied().unwrap_or(total);
                 bar[IDLE] = (total - busy).max(Time::ZERO);
+                // Actions on the whole loop shorten what runs between stages.
+                let between_stages: Time = between.iter().copied().sum();
+                let gone = Ratio::of(
+                    (busy - total).max(Time::ZERO),
+                    between_stages.max(Time(1.0)),
+                );
+                for (sum, time) in bar.iter_mut().zip(between) {
+                    *sum -= time * gone.min(Ratio::ONE);
+                }
             }
             self.bars.push(bar);
             match taken {

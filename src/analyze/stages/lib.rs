@@ -16,6 +16,7 @@
 mod admission;
 pub mod attribution;
 pub mod classify;
+mod exclusions;
 pub mod intervals;
 mod labels;
 pub mod repeats;

@@ -531,3 +531,19 @@ impl Finder<'_> {
         self.add(chain);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{MUL, SOFTMAX, by_names};
+    use super::*;
+
+    /// A fused kernel needs a quarter of the products of 16 µs: it saves 12 of them, five parts of 3 µs, and 20 µs.
+    #[test]
+    fn a_kernel_that_is_cut_counts_once_between_softmax_and_product() {
+        let product = [("gemm", 1, 8)];
+        let parts = [(MUL, 64, 3); 5];
+        let attention = [&product[..], &parts, &[(SOFTMAX, 1, 20)], &product].concat();
+        let expected = [(ChainKind::Attention, 8.0, Time(47_000.0))];
+        assert_eq!(by_names(&attention), expected);
+    }
+}

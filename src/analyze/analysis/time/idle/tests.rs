@@ -670,8 +670,8 @@ fn what_a_compiler_does_belongs_to_it() {
     assert_eq!(found, expected);
 }
 
-/// A wait for one value: the launch after it is late because of it, host code is not. A wait for 1 MiB, and a
-/// copy back to the GPU: the host code works on this data.
+/// A wait for one value: the launch after it is late because of it, host code is not. A wait for 64 KiB, and a
+/// copy back to the GPU: the host code works on this data. So does any code after a wait for 1 MiB.
 #[test]
 fn code_after_a_wait_for_data_belongs_to_the_wait() {
     let wait = |step: i64, bytes: &str| {
@@ -696,7 +696,7 @@ fn code_after_a_wait_for_data_belongs_to_the_wait() {
         )
     };
     let first = wait(0, "4B") + &back(0);
-    let second = wait(2000, "1MiB") + &back(2000);
+    let second = wait(2000, "64KiB") + &back(2000);
     of_line(&three_steps(&first, &second), "step", |line, _| {
         let waiting = line.sources.of(Activity::Synchronization).unwrap();
         // From 22 on: 3 in the call and 2 in that of the copy back; or 475 more of code.
@@ -704,10 +704,15 @@ fn code_after_a_wait_for_data_belongs_to_the_wait() {
         assert_eq!(line.sources.waits, [1, 1, 0]);
     });
     // Without a copy back the code of 875 is no part of it, but the launch call of 5 is.
-    let session = three_steps("", &wait(2000, "1MiB"));
-    of_line(&session, "step", |line, _| {
-        assert_eq!(line.sources.time(Activity::Synchronization), Ns(8 * US));
-    });
+    let waiting = |bytes: &str| {
+        let mut time = Ns::ZERO;
+        of_line(&three_steps("", &wait(2000, bytes)), "step", |line, _| {
+            time = line.sources.time(Activity::Synchronization);
+        });
+        time
+    };
+    assert_eq!(waiting("64KiB"), Ns(8 * US));
+    assert_eq!(waiting("1MiB"), Ns((8 + 875) * US));
 }
 
 /// Four waits after one launch each are a loop; to copy to the GPU is no wait for a result.

@@ -157,6 +157,18 @@ def by_growth(work, stage, process, found):
     return own.derived(own.line.saving_kernels(own.time))
 
 
+def decode_rows(work, stage, process, found):
+    """GEMMs of 50 µs and more on average."""
+    line, times = Line(work, stage, process), collections.defaultdict(list)
+    for one in line.counted:
+        for op in one.ops:
+            if not op.copy and class_of(details(work, op)) == "gemm":
+                times[details(work, op)["name"]].append(op.end - op.start)
+    long = {name for name, own in times.items() if sum(own) >= 50_000 * len(own)}
+    own = Named(work, stage, process, lambda op, one: not op.copy and one["name"] in long)
+    return own.derived(own.line.saving_kernels(own.time))
+
+
 def by_order(marked):
     def derivation(work, stage, process, found):
         line = Line(work, stage, process)
@@ -176,6 +188,8 @@ KERNELS = {rule: (HEAD + rest, by_name(rule)) for rule, rest in {
                     r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\. torch\.sort.+", by_name("value-sorts")),
     "copied-cache": (r".+? copies a tensor that grows .+? reads them are (?P<kernels>\S+) kernels? per iteration: (?P<time>\S+ \S+), "
                      r"(?P<share>\S+ %) of its GPU time; the largest is (?P<kernel_text>.+?)\.", by_growth),
+    "decode-rows": (r".+? runs (?P<kernels>\S+) long GEMMs? per iteration: (?P<time>\S+ \S+), (?P<share>\S+ %) of its GPU time; "
+                    r"the largest is (?P<kernel_text>.+?)\. Per token .+", decode_rows),
     "pool-windows": (HEAD + r"It takes far longer .+", by_order(pool_windows)),
     "constant-masks": (r".+? runs (?P<kernels>\S+) kernels per iteration that fill .+? does: (?P<time>\S+ \S+), (?P<share>\S+ %) of its "
                        r"GPU time; the largest is (?P<kernel_text>.+?)\. The triangle .+", by_order(constant_masks)),

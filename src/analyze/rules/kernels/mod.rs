@@ -1,6 +1,7 @@
 //! Rules about kernels that a stage does not need, or whose time another form of the same code shortens: their names and
 //! types say so, whatever their speed.
 
+pub(crate) mod decode_rows;
 pub(crate) mod double_kernels;
 pub(crate) mod named;
 pub(crate) mod nan_checks;
@@ -27,6 +28,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &named::GROWING_CACHE,
     &named::GATHERED_CACHE,
     &sequences::COPIED_CACHE,
+    &decode_rows::RULE,
     &named::SORTED_SUMS,
     &named::DEPTHWISE,
     &named::PRIME_FFTS,

@@ -102,7 +102,7 @@ impl Remedy {
 }
 
 /// The first that fits counts.
-static REMEDIES: [Remedy; 108] = {
+static REMEDIES: [Remedy; 109] = {
     use Effort::{Code, Kernels, Model, Option, Trial};
     use Risk::{
         Accuracy, Failure, HostMemory, Memory, Order, Rounding, Shapes, Slower, Start, Upkeep,
@@ -149,6 +149,7 @@ static REMEDIES: [Remedy; 108] = {
             .code("output = model(token, past_key_values=cache, use_cache=True)"),
         remedy("growing-cache", "", Code, &[Memory]),
         remedy("gathered-cache", "", Code, &[]),
+        remedy("decode-rows", "", Code, &[Memory]),
         remedy("copied-cache", "", Trial, &[Rounding])
             .code("y = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)"),
         remedy("nan-checks", "", Option, &[]).code("torch.autograd.set_detect_anomaly(False)"),

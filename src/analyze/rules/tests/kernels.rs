@@ -4,6 +4,10 @@ use super::named::findings;
 use super::*;
 use rooflens_analysis::engine::classify::{KernelClass, KernelIdentity};
 use rooflens_analysis::kernels::stage_work::StageWork;
+use rooflens_analysis::memory::allocator::{Allocator, MemoryUsed};
+use rooflens_hardware::Gpu;
+use rooflens_session::StrId;
+use rooflens_units::BytesPerSecond;
 
 const CAT: &str = "void at::native::CatArrayBatchedCopy<OpaqueType<2u>, unsigned int, 4, 64, 64>";
 const SORTED: &str = "void indexing_backward_kernel<float, 4>(const long *, const long *)";
@@ -242,6 +246,57 @@ fn checks_for_nan_are_many_pairs_of_a_comparison_and_a_flag() {
     assert!(words(&found.statement).contains("checks=20, time=200 ns, idle=600 ns"));
     let few = made(StageKind::TrainStep, &kernels(150));
     assert_eq!(few.outcome(rule("nan-checks")), Outcome::PASSED);
+}
+
+/// Memory in use of 100 kB, read in 100 ns. GEMMs of 60 µs take 40 % of operations of 1000 ns per token.
+#[test]
+fn gemms_beyond_memory_have_more_rows_than_sequences() {
+    let decode = |kind, launches: u64, sequences, used| {
+        let mut made = made(
+            kind,
+            &[
+                ("other", KernelClass::Elementwise, "bf16", 10, 900_000),
+                ("gemm", KernelClass::Gemm, "bf16", launches, 600_000),
+            ],
+        );
+        made.session.workload.batch = Some(sequences);
+        made.hardware.gpus = vec![Gpu {
+            name: "GPU".to_owned(),
+            aliases: vec!["GPU".to_owned()],
+            memory_bandwidth: BytesPerSecond(1e12),
+            ..Gpu::default()
+        }];
+        made.options.gpu = Some("GPU".to_owned());
+        made.known.allocator = Ok(Allocator {
+            used: vec![MemoryUsed {
+                device: 0,
+                bytes: used,
+                samples: 1,
+                artifact: StrId::default(),
+            }],
+            ..Allocator::default()
+        });
+        made
+    };
+    let found = decode(StageKind::Decode, 10, 64, 100_000).one(rule("decode-rows"));
+    assert!((saved(&found) - 400.0).abs() < 1e-9);
+    let text = words(&found.statement);
+    assert!(
+        text.contains("time=400 ns, share=40.0 %, factor=4, sequences=64"),
+        "{text}"
+    );
+    // More memory in use, GEMMs of 40 µs, and more sequences explain the time.
+    let outcome = |made: Made| made.outcome(rule("decode-rows"));
+    assert_eq!(
+        outcome(decode(StageKind::Decode, 10, 64, 100_001)),
+        Outcome::PASSED
+    );
+    assert_eq!(
+        outcome(decode(StageKind::Decode, 15, 64, 100_000)),
+        Outcome::PASSED
+    );
+    let many = decode(StageKind::Decode, 10, 65, 100_000);
+    assert_eq!(silent(outcome(many)).0, "not applicable");
 }
 
 /// 16 checks in each of five steps, by the thread of the backward pass or by the one with the ranges.

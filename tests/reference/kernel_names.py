@@ -24,7 +24,8 @@ CLASSES = [
     ("fft", r"fft|real_complex_args"),
     ("sampling", r"sampleMultinomial"),
     ("optimizer", r"multi_tensor_apply|adam"),
-    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwTo|nhwcTo|foldedNhwc|AddPadding|convertTensor|roll_|flip|FillFunctor|scatter_fill|reflection_pad"
+    ("gather", r"index|embedding|gather|scatter|Cat|transpose|copy|nchwTo|nhwcTo|foldedNhwc|AddPadding|convertTensor|roll_|flip"
+               r"|FillFunctor|scatter_fill|reflection_pad"
                r"|compute_grad_weight|krn_partial|triu_tril"),
     ("pooling", r"pool"),
     ("elementwise", r"elementwise|reduce|Reduce|broadcast|dropout|triton_(poi|red|per)|scalePacked|arange|swiglu"

@@ -4,7 +4,7 @@ usage: claims [--jobs N] [--timeout SECONDS] ROOFLENS [FILE_OR_FOLDER...]
 
 Without a file: all bundles of the fixtures, the planted ones included. Runs `ROOFLENS report INPUT` for each bundle and file, reads its findings, and
 derives what each states from the artifacts: timelines (stages.py), repeats (repeats.py), what the host did (named.py), groups
-of operators (chains.py), counters (limits.py, counters.py, profiles.py). Prints a line for each finding with what is stated
+of operators (chains.py), GEMMs (products.py), ranks (ranks.py), the model (model.py), counters (limits.py, counters.py, profiles.py). Prints a line for each finding with what is stated
 and what is derived, the false ones marked FALSE, and ends with 1 if there are any. Counts and names must be equal, other
 numbers to 1e-6 of themselves; numbers of which the report has three digits only, to those. A finding is `partly` derived if
 a number has no derivation, and `not derived` if its rule has none; the last table counts them by rule. From the report come

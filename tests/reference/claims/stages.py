@@ -495,7 +495,8 @@ def host_pauses(work, stage, process, found):
     cold = dict(cold=repeats[0] * 1e6, cold_median=statistics.median(repeats) * 1e6) if repeats else {}
     profiled = min(rest.line.stalls_of_profiler(), beyond) if rest.line.unprofiled is not None else 0
     in_first = len(found) > 1 and rest.of(0, "host_code") - typical >= 0.9 * beyond
-    return dict(stalls, **first_calls(work), **jumping(work, stage, process), **settled_of(work, stage), **plans_of(work, stage, process), time=beyond, gain=beyond - profiled, profiled=profiled, first_text=IN_FIRST if in_first else None,
+    more = first_calls(work) | jumping(work, stage, process) | settled_of(work, stage) | plans_of(work, stage, process)
+    return dict(stalls, **more, time=beyond, gain=beyond - profiled, profiled=profiled, first_text=IN_FIRST if in_first else None,
                 all=len(found), ended_code_share=stalls["ended_share"], **cold)
 
 

@@ -12,6 +12,9 @@ use rooflens_document::Quantity;
 use rooflens_sections::{Context, headline};
 use rooflens_units::{Ratio, Time};
 
+/// Share of the whole from which on what is saved limits it.
+const NOTABLE: Ratio = Ratio(0.05);
+
 /// Rules of which the title says what bounds the stage; of the others it says the cause.
 const BOUNDS: [(&str, Verdict); 2] = [
     ("launch-bound", Verdict::Launch),
@@ -34,9 +37,7 @@ pub(super) fn conclusion(
         match (largest_action(evidence, whole, actions), most) {
             // Actions are about the smaller part of the time.
             (Some(_), Some(most)) => Some(most),
-            (Some(action), None) if whole.speedup().is_some() => {
-                Some(limited(evidence, whole, action))
-            }
+            (Some(action), None) if saved >= NOTABLE => Some(limited(evidence, whole, action)),
             // What saves little of the whole does not limit it.
             _ => longest(evidence, whole),
         }

@@ -90,17 +90,14 @@ fn busy_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
 fn groups(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
     let time = evidence.stage_time(stage.key())?;
     let gemms = classes::gemms_of_group(evidence, stage);
-    let work = evidence.work(stage.key());
-    let other = work.and_then(|work| work.dominant(ClassGroup::Other));
     let mut shares = Vec::new();
     for (group, _) in time.parts() {
         let (label, share) = (group_color(group).label(), time.share(group));
-        match (group, other) {
-            (ClassGroup::Gemm, _) => {
+        match group {
+            ClassGroup::Gemm => {
                 shares.push((label, share * gemms));
                 shares.push((KernelClass::Convolution.label(), share * gemms.rest()));
             }
-            (ClassGroup::Other, Some(class)) => shares.push((class.label(), share)),
             _ => shares.push((label, share)),
         }
     }

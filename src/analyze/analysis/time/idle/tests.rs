@@ -696,7 +696,7 @@ fn code_after_a_wait_for_data_belongs_to_the_wait() {
         )
     };
     let first = wait(0, "4B") + &back(0);
-    let second = wait(2000, "64KiB") + &back(2000);
+    let second = wait(2000, "65536B") + &back(2000);
     of_line(&three_steps(&first, &second), "step", |line, _| {
         let waiting = line.sources.of(Activity::Synchronization).unwrap();
         // From 22 on: 3 in the call and 2 in that of the copy back; or 475 more of code.
@@ -711,7 +711,7 @@ fn code_after_a_wait_for_data_belongs_to_the_wait() {
         });
         time
     };
-    assert_eq!(waiting("64KiB"), Ns(8 * US));
+    assert_eq!(waiting("65536B"), Ns(8 * US));
     assert_eq!(waiting("1MiB"), Ns((8 + 875) * US));
 }
 

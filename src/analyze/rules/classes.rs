@@ -1,6 +1,7 @@
 //! Busy time of a stage by class of kernels: GEMMs apart from convolutions, and kernels that could be fused.
 
 use rooflens_analysis::engine::classify::{ClassGroup, KernelClass};
+use rooflens_analysis::engine::stage_stats::Summary;
 use rooflens_analysis::kernels::stage_work::StageWork;
 use rooflens_document::Quantity;
 use rooflens_schemas::StageKind;
@@ -15,46 +16,33 @@ use crate::stage::{Key, StageLine};
 const NAMED: Ratio = Ratio(0.01);
 const SHOWN_CLASSES: usize = 4;
 
-fn is_gemm(class: KernelClass) -> bool {
-    class == KernelClass::Gemm
-}
-
 /// Part of the group of GEMMs that is GEMMs: it holds convolutions, too.
 pub(crate) fn gemms_of_group(evidence: &Evidence<'_>, stage: &StageLine) -> Ratio {
-    part(
-        evidence,
-        stage.key(),
-        ClassGroup::Gemm,
-        is_gemm,
-        StageWork::time,
-    )
+    part(evidence, stage.key(), ClassGroup::Gemm, KernelClass::Gemm)
 }
 
-/// Part of the durations of a group that operations of some of its classes take; all of it where classes are not known.
-fn part(
+/// Part of the durations of a group that operations of one of its classes take; all of it where classes are not known.
+pub(crate) fn part(
     evidence: &Evidence<'_>,
     stage: Key,
     group: ClassGroup,
-    holds: fn(KernelClass) -> bool,
-    time: fn(&StageWork, KernelClass) -> Ns,
+    class: KernelClass,
 ) -> Ratio {
-    let work = evidence.work(stage);
-    let (mut whole, mut part, mut holds_some) = (Time::ZERO, Time::ZERO, false);
-    for class in KernelClass::ALL {
-        if class.group() != group {
-            continue;
-        }
-        whole += work.map_or(Ns::ZERO, |work| work.time(class)).time();
-        if holds(class) {
-            part += work.map_or(Ns::ZERO, |work| time(work, class)).time();
-            holds_some = true;
-        }
+    let Some(work) = evidence.work(stage) else {
+        return Ratio::ONE;
+    };
+    let of_group = KernelClass::ALL.into_iter();
+    let of_group = of_group.filter(|other| other.group() == group);
+    let whole: Ns = of_group.map(|class| work.time(class)).sum();
+    match whole > Ns::ZERO {
+        true => Ratio::of(work.time(class), whole),
+        false => Ratio::ZERO,
     }
-    match work {
-        None if holds_some => Ratio::ONE,
-        Some(_) if whole > Time::ZERO => Ratio::of(part, whole),
-        _ => Ratio::ZERO,
-    }
+}
+
+/// Iterations of a stage that count.
+fn counted(summary: &Summary) -> Count {
+    Count(summary.counted.max(1) as f64)
 }
 
 /// Busy time of a stage by group in each of so many iterations, or of its own if there are more.
@@ -62,9 +50,7 @@ fn parts(evidence: &Evidence<'_>, stage: Key, iterations: Count) -> Vec<(ClassGr
     let Some(time) = evidence.stage_time(stage) else {
         return Vec::new();
     };
-    let counted = iterations
-        .max(Count(time.summary.counted as f64))
-        .max(Count(1.0));
+    let counted = iterations.max(counted(&time.summary));
     let mut parts = Vec::new();
     for (group, time) in time.parts() {
         parts.push((group, time / counted));
@@ -72,7 +58,7 @@ fn parts(evidence: &Evidence<'_>, stage: Key, iterations: Count) -> Vec<(ClassGr
     parts
 }
 
-/// The same of the kernels that could be fused.
+/// The same of the kernels that could be fused: their durations, for other kernels of a group may run next to more.
 fn fusible_parts_of(
     evidence: &Evidence<'_>,
     stage: Key,
@@ -80,8 +66,15 @@ fn fusible_parts_of(
 ) -> Vec<(ClassGroup, Time)> {
     let mut parts = parts(evidence, stage, iterations);
     for (group, time) in &mut parts {
-        let fusible = KernelClass::is_fusible;
-        *time = *time * part(evidence, stage, *group, fusible, StageWork::fusible_of);
+        let Some(work) = evidence.work(stage) else {
+            continue;
+        };
+        let of_group = KernelClass::ALL.into_iter().filter(|class| {
+            let is_fusible = KernelClass::is_fusible(*class);
+            class.group() == *group && is_fusible
+        });
+        let durations: Ns = of_group.map(|class| work.fusible_of(class)).sum();
+        *time = (*time).min(durations.time() / iterations.max(counted(&work.summary)));
     }
     parts
 }

@@ -360,9 +360,12 @@ impl StageLine {
         finding
     }
 
-    /// Time of copies at most, of what no kernel uses: means of copies and medians of a stage may differ.
+    /// Time of copies, without kernels: a mean of copies can exceed the median of all operations.
     pub(crate) fn within_copies(&self, copies: &Place, time: Time) -> Time {
-        time.min((self.work() - copies.others).max(Time::ZERO))
+        match time < self.work() {
+            true => time,
+            false => (self.work() - copies.others).max(Time::ZERO),
+        }
     }
 
     /// The same of waits for queued work, for the GPU or for others: the host works as long as before.

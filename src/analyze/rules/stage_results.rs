@@ -68,11 +68,20 @@ impl<'a> Evidence<'a> {
         chains: &'c Chains,
         stage: &StageLine,
     ) -> Option<&'c chains::Place> {
-        chains.places.iter().find(|place| {
+        let of_rank = |place: &&chains::Place| {
+            let summary = place.stage.as_ref();
+            summary.is_some_and(|summary| stage.is(summary))
+        };
+        let of_name = |place: &&chains::Place| {
             let summary = place.stage.as_ref();
             let name = summary.map(|summary| summary.stage(self.facts).name.as_str());
             name.is_some() && name == stage.scope.stage.as_deref()
-        })
+        };
+        let mut places = chains.places.iter();
+        places
+            .clone()
+            .find(of_rank)
+            .or_else(|| places.find(of_name))
     }
 
     /// The calls of the model in each measured iteration of a stage, rows of `model_calls` in order.

@@ -31,7 +31,7 @@ pub(super) fn faster_gpus(
         _ => Time::ZERO,
     };
     let (mut computing, mut computing_after) = (between, between);
-    let (mut others, mut bound) = (Vec::new(), Vec::new());
+    let (mut others, mut bound, mut launching) = (Vec::new(), Vec::new(), Time::ZERO);
     let (mut has_exchange, mut has_transfers) = (false, false);
     for (stage, times) in &whole.stages {
         let communicates = evidence.stage_time(stage.kernels);
@@ -54,6 +54,7 @@ pub(super) fn faster_gpus(
             true => bound.push(name),
             false => {
                 computing += stage.work() * rest * *times;
+                launching += evidence.launching(stage).unwrap_or_default() * *times;
                 others.push(name);
             }
         }
@@ -65,6 +66,8 @@ pub(super) fn faster_gpus(
     let busy = whole.busy_share(evidence).unwrap_or(Ratio::ONE);
     let share = Ratio::of(computing, whole.now).min(busy);
     let after = Ratio::of(computing_after, whole.best().max(Time(1.0))).min(Ratio::ONE);
+    // The profiler lengthens launches, so this is no bound of its own.
+    let is_launched = launching >= whole.now * HALF_BUSY;
     let is_other = (after.0 - share.0).abs() >= OTHER.0;
     let comma = evidence.text.comma();
     let key = match others.is_empty() {
@@ -79,6 +82,7 @@ pub(super) fn faster_gpus(
         exchange = has_exchange.then_some(""),
         transfers = has_transfers.then_some(""),
         bound = (!bound.is_empty()).then(|| bound.join(comma)),
+        launching = is_launched.then_some(launching),
         after = is_other.then_some(after),
         one = (count == 1).then_some(""),
         last = (count > 1).then(|| Quantity::count(count as u64)),

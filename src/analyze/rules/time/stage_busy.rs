@@ -90,13 +90,19 @@ fn busy_stage(evidence: &Evidence<'_>, stage: &StageLine, finding: Finding) -> D
 fn groups(evidence: &Evidence<'_>, stage: &StageLine) -> Option<String> {
     let time = evidence.stage_time(stage.key())?;
     let gemms = classes::gemms_of_group(evidence, stage);
+    let work = evidence.work(stage.key());
+    let other = work.and_then(|work| work.dominant(ClassGroup::Other));
     let mut shares = Vec::new();
     for (group, _) in time.parts() {
         let (label, share) = (group_color(group).label(), time.share(group));
-        match group {
-            ClassGroup::Gemm => {
+        match (group, other) {
+            (ClassGroup::Gemm, _) => {
                 shares.push((label, share * gemms));
                 shares.push((KernelClass::Convolution.label(), share * gemms.rest()));
+            }
+            (ClassGroup::Other, Some(class)) => {
+                let part = classes::part(evidence, stage.key(), group, class);
+                shares.push((class.label(), share * part));
             }
             _ => shares.push((label, share)),
         }

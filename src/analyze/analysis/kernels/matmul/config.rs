@@ -403,7 +403,7 @@ mod tests {
             ..Workload::default()
         };
         let of = |kind, sizes, position| {
-            let pass = pass(kind, sizes, position, &workload, &model).unwrap();
+            let pass = pass(kind, sizes, position, &workload, &model).expect("a pass");
             (pass.batch, pass.new, pass.past)
         };
         let step = Sizes {

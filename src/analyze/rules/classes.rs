@@ -69,12 +69,19 @@ fn fusible_parts_of(
         let Some(work) = evidence.work(stage) else {
             continue;
         };
-        let of_group = KernelClass::ALL.into_iter().filter(|class| {
-            let is_fusible = KernelClass::is_fusible(*class);
-            class.group() == *group && is_fusible
-        });
-        let durations: Ns = of_group.map(|class| work.fusible_of(class)).sum();
-        *time = (*time).min(durations.time() / iterations.max(counted(&work.summary)));
+        let (mut whole, mut fusible) = (Ns::ZERO, Ns::ZERO);
+        for class in KernelClass::ALL {
+            if class.group() == *group {
+                whole += work.time(class);
+                fusible += match class.is_fusible() {
+                    true => work.fusible_of(class),
+                    false => Ns::ZERO,
+                };
+            }
+        }
+        let part = Ratio::of(fusible, whole.max(Ns(1)));
+        let durations = fusible.time() / iterations.max(counted(&work.summary));
+        *time = (*time).min(durations.max(*time * part));
     }
     parts
 }

@@ -362,9 +362,10 @@ impl StageLine {
 
     /// Time of copies, without kernels: a mean of copies can exceed the median of all operations.
     pub(crate) fn within_copies(&self, copies: &Place, time: Time) -> Time {
-        match time < self.work() {
-            true => time,
-            false => (self.work() - copies.others).max(Time::ZERO),
+        let most = self.work() - copies.others;
+        match most.is_positive() && time >= self.work() {
+            true => most,
+            false => time,
         }
     }
 

@@ -149,18 +149,8 @@ fn draft(
     let label = between.label(context);
     let whose = Some(label.as_str()).filter(|label| !label.is_empty());
     let sources: Vec<&Sources> = pairs.iter().map(|pair| &pair.sources).collect();
-    let is_stage = |name| {
-        let name = session.text(name);
-        let mut of_stages = evidence.stages.iter();
-        of_stages.any(|stage| stages[stage.stage].name == name)
-    };
-    // Code of a small part of the time is not what the GPU waits for.
-    let place = known::place(&sources, &Cause::HOST, is_stage)
-        .filter(|place| Ratio::of(place.time.time(), idle) >= COVERED)
-        .map(|place| (place.source.name(), place.share));
     let named = named(pair);
-    let range = pair.range(session).filter(|_| named == Ns::ZERO);
-    let place = place.or(range).filter(|(_, share)| *share >= COVERED);
+    let place = place(evidence, pair, &sources, idle);
     let cause = pair.causes.main();
     let (of_host, is_next) = match host {
         HostPlace::Outside => (None, false),
@@ -234,6 +224,27 @@ fn draft(
         None => workload(stages[pair.to].kind),
     };
     draft.advice(advice(cause, of_code))
+}
+
+/// The range, operator or function with most of this idle time, and its part of it.
+fn place(
+    evidence: &Evidence<'_>,
+    pair: &Pair,
+    sources: &[&Sources],
+    idle: Time,
+) -> Option<(StrId, Ratio)> {
+    let (session, stages) = (evidence.session, &evidence.facts.stages);
+    let is_stage = |name| {
+        let name = session.text(name);
+        let mut of_stages = evidence.stages.iter();
+        of_stages.any(|stage| stages[stage.stage].name == name)
+    };
+    // Code of a small part of the time is not what the GPU waits for.
+    let place = known::place(sources, &Cause::HOST, is_stage)
+        .filter(|place| Ratio::of(place.time.time(), idle) >= COVERED)
+        .map(|place| (place.source.name(), place.share));
+    let range = pair.range(session).filter(|_| named(pair) == Ns::ZERO);
+    place.or(range).filter(|(_, share)| *share >= COVERED)
 }
 
 /// What idle time in the range of a stage costs it: its unprofiled time holds what the host does before and after its

@@ -75,22 +75,6 @@ fn draft(
     if share < SHARE {
         return None;
     }
-    let label = Inline::strong(&stage.label);
-    let idles = match pauses::hold(evidence, stage) {
-        _ if is_apart => say!(
-            evidence,
-            "host_bound.without_preparation",
-            stage = label,
-            share = share
-        ),
-        true => say!(
-            evidence,
-            "host_bound.without_pauses",
-            stage = label,
-            share = share
-        ),
-        false => evidence.idles(stage, idle, &CAUSES, saved),
-    };
     let part = |time: Time| Some(Ratio::of(time, saved)).filter(|share| *share >= OCCURS);
     // Where it is in no call of CUDA, it computes or waits.
     let is_code = !is_blocked(idle);
@@ -100,7 +84,7 @@ fn draft(
     let is_entry = is_code && !is_launched && loader.is_none();
     let entry = entry(evidence, stage, idle).filter(|_| is_entry);
     let arguments = arguments! {
-        idle = idles,
+        idle = idles(evidence, (stage, idle), saved, is_apart),
         does = match is_code {
             true => words!(evidence, "host_bound.works"),
             false => words!(evidence, "host_bound.waits"),
@@ -170,6 +154,32 @@ fn draft(
         draft,
         [code, system, off_cpu],
     ))
+}
+
+/// How long the GPU is idle for it, in words.
+fn idles(
+    evidence: &Evidence<'_>,
+    (stage, idle): (&StageLine, &StageIdle),
+    saved: Time,
+    is_apart: bool,
+) -> Vec<Inline> {
+    let label = Inline::strong(&stage.label);
+    let share = stage.share(saved);
+    match pauses::hold(evidence, stage) {
+        _ if is_apart => say!(
+            evidence,
+            "host_bound.without_preparation",
+            stage = label,
+            share = share
+        ),
+        true => say!(
+            evidence,
+            "host_bound.without_pauses",
+            stage = label,
+            share = share
+        ),
+        false => evidence.idles(stage, idle, &CAUSES, saved),
+    }
 }
 
 /// The draft with advice on what most of this time is: code, calls of the system, or time on no CPU.

@@ -7,6 +7,7 @@ use crate::rule::{Look, Outcome, Rule, Threshold};
 use crate::stage::StageLine;
 use rooflens_analysis::engine::classify::KernelClass;
 use rooflens_analysis::engine::facts::OpSource;
+use rooflens_analysis::time::idle::sources::MUCH_DATA;
 use rooflens_analysis::time::idle::{Activity, Cause, StageIdle};
 use rooflens_analysis::time::sync::PassSync;
 use rooflens_document::{Finding, Inline};
@@ -103,7 +104,7 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, idle: &StageIdle, mut lost:
     let mut loss = known::loss_of_stage(evidence, (stage, idle), lost, &known::WAITS);
     loss.finding.is_wait = is_wait;
     let is_loop_of_data = wait == Some(Wait::Data) && is_batchable(evidence, idle);
-    let works = works_on_data(idle);
+    let works = reads_much(evidence, stage) && works_on_data(idle);
     let moves_data = is_loop_of_data && (works || !computes_between_reads(evidence, stage));
     if launches || moves_data {
         // A loop that copies data leaves an empty queue to all that follows.
@@ -293,6 +294,22 @@ fn is_batchable(evidence: &Evidence<'_>, idle: &StageIdle) -> bool {
     let of_call = sources.filter(|source| call.is_some() && source.subject == call);
     let gaps = of_call.map(|source| source.gaps).max();
     gaps.is_some_and(|gaps| gaps as f64 >= LOOP * idle.sources.windows as f64)
+}
+
+/// Whether copies to the host are so large that the code after them works on their data.
+fn reads_much(evidence: &Evidence<'_>, stage: &StageLine) -> bool {
+    let (mut count, mut bytes) = (0, 0);
+    for (kind, sum) in evidence
+        .copies(stage)
+        .into_iter()
+        .flat_map(|copies| &copies.sums.kinds)
+    {
+        if kind.0 == CopyKind::DeviceToHost {
+            count += sum.count;
+            bytes += sum.bytes;
+        }
+    }
+    bytes as f64 >= MUCH_DATA.0 * count.max(1) as f64
 }
 
 /// Whether the CPU computes for most of the time after these waits: it works on what it reads.

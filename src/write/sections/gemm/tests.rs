@@ -272,7 +272,7 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
     let above = above_roofline(&context);
     assert_eq!(above.len(), 1);
     assert!((above[0].2.0 - (300.0 - 590_848.0 / 4.8e12 * 1e9)).abs() < 1e-9);
-    // 176.9 ns less than the stage time, rounded.
+    // As much less than the stage time.
     let results = rooflens_analysis::Results::compute(&context);
     let all = crate::run(&english(&context.with(&results)));
     let number = |id: &str| {
@@ -284,8 +284,6 @@ fn what_a_stage_gains_with_its_products_at_the_roofline() {
             .number()
             .unwrap()
     };
-    assert_eq!(
-        number("stage_time") - number("bound_matrix_products"),
-        177.0
-    );
+    let gain = number("stage_time") - number("bound_matrix_products");
+    assert!((gain - above[0].2.0).abs() < 1e-9);
 }

@@ -41,6 +41,9 @@ class Tensor:
             size *= one
         return size
 
+    def dim(self):
+        return len(self.shape)
+
     def is_floating_point(self):
         return "int" not in self.dtype
 

@@ -74,7 +74,7 @@ const SHORT: Ns = Ns(5_000);
 const DATA: Bytes = Bytes(4096.0);
 
 /// The same from which on the results need not go back to the GPU: nothing but this code reads so much.
-const MUCH_DATA: Bytes = Bytes(1_048_576.0);
+pub const MUCH_DATA: Bytes = Bytes(1_048_576.0);
 
 /// Idle time of some windows by what the host did.
 #[derive(Clone, Debug, Default, PartialEq)]

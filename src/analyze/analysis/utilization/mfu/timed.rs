@@ -23,7 +23,7 @@ pub struct StageTime {
     pub steps: Option<u64>,
     /// Sequences of an iteration by the calls of the model in it, where all iterations have the same.
     pub batch: Option<u64>,
-    /// Tokens of a sequence, likewise.
+    /// Tokens of a sequence by the same calls, where all iterations have as many.
     pub tokens: Option<u64>,
     /// The stage in the profiled pass; absent of unprofiled repeats.
     pub profiled: Option<Summary>,

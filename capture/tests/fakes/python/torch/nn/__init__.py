@@ -11,7 +11,7 @@ class Module:
 
     __call__ = _call
 
-    def parameters(self):
+    def parameters(self, recurse=True):
         return getattr(self, "weights", [])
 
     def modules(self):
@@ -27,3 +27,7 @@ class Module:
 
     def eval(self):
         return self
+
+
+class Embedding(Module):
+    pass

@@ -67,6 +67,10 @@ fn fusible_parts_of(
     let mut parts = parts(evidence, stage, iterations);
     for (group, time) in &mut parts {
         let Some(work) = evidence.work(stage) else {
+            let mut classes = KernelClass::ALL.into_iter();
+            if !classes.any(|class| class.group() == *group && class.is_fusible()) {
+                *time = Time::ZERO;
+            }
             continue;
         };
         let (mut whole, mut fusible) = (Ns::ZERO, Ns::ZERO);

@@ -60,7 +60,6 @@ fn draft(evidence: &Evidence<'_>, stage: &StageLine, copies: &Place, exposed: Ti
     // Time in which kernels run without copies next to them and could hide some.
     let kernels = copies.others;
     let saved = evidence.gain(Overhead::Copies, stage).unwrap_or(exposed);
-    let saved = stage.within_copies(copies, saved);
     let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],
         query: stage.window.as_ref().and_then(Window::copies),

@@ -294,6 +294,8 @@ def gradients(module):
     matrices = [matrix for layer in layers for matrix in layer.parameters(recurse=False) if matrix.dim() > 1]
     sizes = [matrix.numel() for matrix in matrices]
     is_trained = [matrix.requires_grad for matrix in matrices]
+    if not any(is_trained):
+        return None
     weights = sum(size for size, trained in zip(sizes, is_trained) if trained)
     inputs = sum(sizes[is_trained.index(True):])
     return {"weights": weights / sum(sizes), "inputs": inputs / sum(sizes)}

@@ -69,7 +69,6 @@ fn draft(
         true => (copies.exposed(None), Time::ZERO),
         false => beyond_pinned(evidence, copies),
     };
-    let beyond = stage.within_copies(copies, beyond);
     let saved = (beyond + waits.unwrap_or_default()).min(stage.reference() - pinned);
     let finding = Finding {
         evidence: vec![copies.evidence(evidence.session)],

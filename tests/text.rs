@@ -57,7 +57,7 @@ fn each_message_is_said_with_its_arguments() {
 #[test]
 fn messages_of_rules_take_the_arguments_that_the_rule_gives() {
     let name = Regex::new(r"^(\w+)\s*=").expect("a valid pattern");
-    let id = Regex::new(r#"(?:rule!|Rule::new)\("([a-z0-9-]+)""#).expect("a valid pattern");
+    let id = Regex::new(r#"(?:rule!|Rule::new)\(\s*"([a-z0-9-]+)""#).expect("a valid pattern");
     let mut rules = 0;
     for (path, text) in files("src/analyze/rules") {
         let mut given = BTreeSet::new();

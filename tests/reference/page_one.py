@@ -52,6 +52,7 @@ GENERAL = {"launch-bound", "host-bound", "between-stages", "queue-gaps", "host-p
 GENERAL_ON_KERNELS = "low-mfu"
 LOOP = "Measured loop"
 MEASURED = ("measured iterations", "slow measured iterations")
+BETWEEN = "between stages"
 LEAVES = ("operation", "idle cause", "no operation")
 RANK = re.compile(r" · rank (\d+)$")
 # A baseline with two levels of times.
@@ -533,16 +534,20 @@ def covers(item, within, total):
 def leaves(report):
     nodes = {row["id"]: row for row in report.rows("account")}
     times, largest, whole = collections.Counter(), collections.Counter(), 0
+    between = collections.Counter()
     for row in nodes.values():
         if row["kind"] in MEASURED:
             whole += int(row["ns"])
         if row["kind"] not in LEAVES:
             continue
         phase = row
-        while phase and phase["kind"] not in MEASURED:
+        while phase and phase["kind"] not in (*MEASURED, BETWEEN):
             phase = nodes.get(phase["parent"])
         if phase:
             leaf, time = (RANK.sub("", phase["label"]), row["kind"], row["label"]), int(row["ns"])
+            if phase["kind"] == BETWEEN:
+                between[leaf] += time
+                continue
             times[leaf] += time
             largest[leaf, phase["id"]] = max(largest[leaf, phase["id"]], time)
     # Kernels of one short name are leaves of their own: the largest of each phase counts.
@@ -558,7 +563,7 @@ def leaves(report):
     rules = {row["rule"] for row in report.rows("summary_actions")}
     of_actions = {row["stage"] for row in report.rows("findings") if row["rule"] in rules and row["saved_ns"]}
     for (stage, kind), rows in named.items():
-        longest = max((time for leaf, time in times.items() if leaf[:2] == (stage, kind)), default=0)
+        longest = max((time for leaf, time in (times + between).items() if leaf[:2] == (stage, kind)), default=0)
         if max(rows) > longest:
             report.wrong("leaves", stage, kind, "time in no_action.csv", max(rows), longest)
     for leaf, time in times.items():

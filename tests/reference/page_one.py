@@ -19,7 +19,7 @@ unexplained a warning of 5 % of the measured loop has an action, or another acti
             among its caveats: a limit of the clock is no fault of the program
 coverage    the page says which share of the captured time its figures are about: first among the caveats below 90 %
 leaves      each part of 5 % of the measured iterations has an action on its stage or on the loop, or a row of no_action.csv with
-            its reason
+            its reason; no row has more time than its leaf, in measured iterations or between stages
 
 An action against stalls may move `First request` alone: lines with `exempt` say so, and are no violations.
 """
@@ -505,12 +505,12 @@ def coverage(report):
     # The time of the measured loop holds what lies between its iterations.
     is_loop = any(row["figure"].startswith("Time of the measured loop") for row in report.rows("summary_tiles"))
     measured = sum(int(row["time_ns"]) for row in phases if row["phase"].endswith("measured iterations")
-                   or is_loop and row["phase"] == "between stages")
+                   or is_loop and row["phase"] == BETWEEN)
     share, items = measured / total, report.caveats()
     at = [nth for nth, item in enumerate(items) if share_and_time(item, share, total)]
     # Unprofiled times hold what the host does in the ranges of stages while the GPU has no operation of them: at least
     # 5 % of the time, and at most what lies between.
-    between = sum(int(row["time_ns"]) for row in phases if row["phase"] == "between stages") / total
+    between = sum(int(row["time_ns"]) for row in phases if row["phase"] == BETWEEN) / total
     if not at and between >= 0.05:
         at = [nth for nth, item in enumerate(items) if covers(item, (share + 0.05, share + between), total)]
     if not at:
@@ -534,7 +534,6 @@ def covers(item, within, total):
 def leaves(report):
     nodes = {row["id"]: row for row in report.rows("account")}
     times, largest, whole = collections.Counter(), collections.Counter(), 0
-    between = collections.Counter()
     for row in nodes.values():
         if row["kind"] in MEASURED:
             whole += int(row["ns"])
@@ -545,11 +544,10 @@ def leaves(report):
             phase = nodes.get(phase["parent"])
         if phase:
             leaf, time = (RANK.sub("", phase["label"]), row["kind"], row["label"]), int(row["ns"])
-            if phase["kind"] == BETWEEN:
-                between[leaf] += time
-                continue
             times[leaf] += time
-            largest[leaf, phase["id"]] = max(largest[leaf, phase["id"]], time)
+            # What lies between stages may have a row, and needs none.
+            if phase["kind"] in MEASURED:
+                largest[leaf, phase["id"]] = max(largest[leaf, phase["id"]], time)
     # Kernels of one short name are leaves of their own: the largest of each phase counts.
     least = collections.Counter()
     for (leaf, _), time in largest.items():
@@ -563,7 +561,7 @@ def leaves(report):
     rules = {row["rule"] for row in report.rows("summary_actions")}
     of_actions = {row["stage"] for row in report.rows("findings") if row["rule"] in rules and row["saved_ns"]}
     for (stage, kind), rows in named.items():
-        longest = max((time for leaf, time in (times + between).items() if leaf[:2] == (stage, kind)), default=0)
+        longest = max((time for leaf, time in times.items() if leaf[:2] == (stage, kind)), default=0)
         if max(rows) > longest:
             report.wrong("leaves", stage, kind, "time in no_action.csv", max(rows), longest)
     for leaf, time in times.items():
